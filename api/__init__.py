@@ -1,0 +1,1 @@
+"""HTTP routes by area, SSE encoding, the one error handler."""

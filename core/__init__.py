@@ -1,0 +1,1 @@
+"""Shared vocabulary of every room: types, errors, events, settings, ports."""

@@ -1,0 +1,1 @@
+"""Bundled features, and the door authors import from."""

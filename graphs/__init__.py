@@ -1,0 +1,1 @@
+"""StateGraph builders and state schemas."""

@@ -1,0 +1,1 @@
+"""Users, keys, sign-in: who is asking."""

@@ -1,0 +1,1 @@
+"""Model connections, provider differences, the demo model."""

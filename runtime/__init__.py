@@ -1,0 +1,1 @@
+"""Transport-free engine: admission, runs, worker, journal, interrupts."""

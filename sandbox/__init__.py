@@ -1,0 +1,1 @@
+"""Files of projects, and later the executors."""

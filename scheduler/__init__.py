@@ -1,0 +1,1 @@
+"""Cron schedules; inert until schedules exist."""

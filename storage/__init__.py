@@ -1,0 +1,1 @@
+"""PostgreSQL: tables, repositories, unit of work, migrations, embedded server."""

@@ -1,0 +1,1 @@
+"""Built-in tools and the small wrappers around every tool."""
