@@ -1,0 +1,83 @@
+"""What nodes and tools are handed for one run, through LangGraph's `Runtime.context`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from core.clock import Clock
+from core.events import Event
+from core.ports import Archive, FileStore, Grants, ModelHandle, TokenSink, Usages
+from core.principal import Principal
+from core.tooling import AgentSpec, ToolSpec
+from core.types import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a run stops by itself. 0 means no limit where a field says so."""
+
+    steps: int = 300
+    model_calls: int = 150
+    tokens: int = 0
+    """Input and output together over the run; 0 = no limit."""
+    seconds: float = 0
+    """Wall time of the work, waiting for people not counted; 0 = no limit."""
+    repeat_hint: int = 2
+    """After so many equal calls with equal results a hint is added."""
+    repeat_refuse: int = 4
+    """From so many equal calls on the call is refused."""
+    stall_steps: int = 8
+    """So many steps in a row without anything new end the run."""
+    context_limit: int = 0
+    """Declared window; 0 = the model's own."""
+    summary_at: float = 0.85
+    summary_to: float = 0.60
+    compact: bool = True
+    """Whether summarising is on at all."""
+    result_chars: int = 16_000
+    """Longer tool results are shortened for the model and kept whole beside it."""
+    preview_chars: int = 400
+    tool_timeout: float = 120.0
+    """Seconds for tools that declare none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """One source of the system prompt."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Everything a node may use. Built by `runtime` once per drive of the graph."""
+
+    principal: Principal
+    session_id: str
+    run_id: str
+    trace_id: str
+    attempt: int
+    agent: AgentSpec
+    mode: Mode
+    model: ModelHandle
+    tools: Mapping[str, ToolSpec]
+    """The agent's tools by name."""
+    approval_tools: frozenset[str]
+    """Names that need a decision: union of all that ask for it (EXEC-23), grants not taken off."""
+    grants: Grants
+    files: FileStore
+    archive: Archive
+    usage: Usages
+    sink: TokenSink
+    emit: Callable[[Event], None]
+    """Puts an event into the run's journal, in order with the tokens."""
+    clock: Clock
+    limits: Limits
+    prompt: Sequence[PromptPart]
+    started: float
+    """`clock.monotonic()` at the start of this drive."""
+    seconds_before: float = 0.0
+    """Seconds worked in earlier drives of the same run."""
+    extras: Mapping[str, object] = field(default_factory=dict)
