@@ -80,4 +80,4 @@ class RunContext:
     """`clock.monotonic()` at the start of this drive."""
     seconds_before: float = 0.0
     """Seconds worked in earlier drives of the same run."""
-    extras: Mapping[str, object] = field(default_factory=dict)
+    extras: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -57,9 +57,7 @@ class Settings(BaseSettings):
     )
 
     # Agent
-    hitl_tools: Names = Field(
-        frozenset(), validation_alias=_either("GW_HITL_TOOLS", "HITL_TOOLS")
-    )
+    hitl_tools: Names = Field(frozenset(), validation_alias=_either("GW_HITL_TOOLS", "HITL_TOOLS"))
     max_steps: int = Field(300, ge=1, validation_alias=_either("GW_MAX_STEPS"))
     max_model_calls: int = Field(150, ge=1, validation_alias=_either("GW_MAX_MODEL_CALLS"))
     run_token_budget: int = Field(0, ge=0, validation_alias=_either("GW_RUN_TOKEN_BUDGET"))
@@ -77,12 +75,8 @@ class Settings(BaseSettings):
     queue_per_user: int = Field(500, ge=1, validation_alias=_either("GW_QUEUE_PER_USER"))
     queue_total: int = Field(5000, ge=1, validation_alias=_either("GW_QUEUE_TOTAL"))
     max_attempts: int = Field(3, ge=1, validation_alias=_either("GW_MAX_ATTEMPTS"))
-    heartbeat_seconds: float = Field(
-        5.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS")
-    )
-    owner_dead_seconds: float = Field(
-        30.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS")
-    )
+    heartbeat_seconds: float = Field(5.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS"))
+    owner_dead_seconds: float = Field(30.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS"))
     drain_seconds: float = Field(10.0, ge=0, validation_alias=_either("GW_DRAIN_SECONDS"))
 
     # Files

@@ -126,7 +126,7 @@ class AgentSpec:
     free_calls_first: bool = False
     """Whether calls that need no approval run while others of their batch wait (EXEC-20)."""
     parallel_calls: int = 8
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """Overrides of `core.context.Limits` by field name."""
 
 
@@ -137,7 +137,7 @@ class Source:
     title: str
     url: str | None = None
     snippet: str | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
