@@ -2,11 +2,13 @@
 
     GraphwrightError
       RequestError            the caller can mend it (4xx)
-        BadRequest 400, Unauthenticated 401, Forbidden 403, NotFound 404,
+        BadRequest 400, Unauthenticated 401, Forbidden / CrossSite 403, NotFound 404,
+        MethodNotAllowed 405, UnsupportedMediaType 415, HostRefused 421,
         SessionBusy / DuplicateRequest / NoPendingInterrupt / StaleInterrupt / NotCancellable 409,
         TooLarge 413, Invalid 422, QueueFull / QuotaSpent 429
         PathRefused 400, FileMissing 404, FileChanged 409
       Unavailable 503         a part is down: database, worker
+      ServerFault 500         a fault of ours; the log has it under the trace id
       RunError                ends a run with its own code; the work so far is kept
         ProviderError         provider_unreachable, provider_refused, …
         LimitReached          step_limit, model_call_limit, token_budget, time_budget, no_progress
@@ -59,6 +61,13 @@ class GraphwrightError(Exception):
 # Requests ---------------------------------------------------------------------------------
 
 
+class ServerFault(GraphwrightError):
+    """Something went wrong in the server; the log has it under this trace id."""
+
+    code = "internal_error"
+    status = 500
+
+
 class RequestError(GraphwrightError):
     """The request cannot be carried out."""
 
@@ -85,11 +94,33 @@ class Forbidden(RequestError):
     status = 403
 
 
+class CrossSite(Forbidden):
+    """This request did not come from our own pages."""
+
+    code = "cross_site"
+    cure = "Programs send an API key as `Authorization: Bearer …` instead of the cookie."
+
+
+class HostRefused(RequestError):
+    """This server answers only under the names of the machine it runs on."""
+
+    code = "host_refused"
+    status = 421
+    cure = "Open it as http://127.0.0.1 or http://localhost, with the port it listens on."
+
+
 class NotFound(RequestError):
     """Nothing with this id is visible to you."""
 
     code = "not_found"
     status = 404
+
+
+class MethodNotAllowed(RequestError):
+    """This address does not take this method."""
+
+    code = "method_not_allowed"
+    status = 405
 
 
 class SessionBusy(RequestError):
@@ -132,6 +163,13 @@ class TooLarge(RequestError):
 
     code = "too_large"
     status = 413
+
+
+class UnsupportedMediaType(RequestError):
+    """This address does not take this kind of body."""
+
+    code = "unsupported_media_type"
+    status = 415
 
 
 class Invalid(RequestError):
