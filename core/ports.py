@@ -62,11 +62,26 @@ class FileStore(Protocol):
         ...
 
 
+class Archive(Protocol):
+    """Keeps what summarising removed from the model's view (EXEC-11)."""
+
+    async def append(self, session_id: str, text: str) -> str:
+        """Add text to the session's archive and return its virtual path."""
+        ...
+
+
 class FileStores(Protocol):
     """Opens the file store of a project."""
 
     def open(self, principal: Principal, project_id: str, session_id: str) -> FileStore:
-        """Return the store of that project; nothing is created before the first write."""
+        """Return the store of that project; nothing is created before the first write.
+
+        `/conversation_history/` can only be read through it.
+        """
+        ...
+
+    def archive(self, principal: Principal, project_id: str) -> Archive:
+        """Return the one writer of that project's `/conversation_history/`."""
         ...
 
 
@@ -86,14 +101,6 @@ class TokenSink(Protocol):
 
     def reset(self, message_id: str, reason: str) -> None:
         """Tell that the text of this message starts anew."""
-        ...
-
-
-class Archive(Protocol):
-    """Keeps what summarising removed from the model's view (EXEC-11)."""
-
-    async def append(self, session_id: str, text: str) -> str:
-        """Add text to the session's archive and return its virtual path."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Files of projects, and later the executors."""
+"""Where untrusted names, files and code are kept inside their walls."""
