@@ -31,6 +31,10 @@ class Registry:
     """Functions with the extension that brought them."""
     agents: list[AgentDeclaration] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    extensions: list[str] = field(default_factory=list)
+    """Extensions whose `setup` ran, in order."""
+    disabled: list[str] = field(default_factory=list)
+    """Extensions that say of themselves that they are switched off."""
     where: str = "?"
     """The extension whose `setup` is running."""
 
