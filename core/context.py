@@ -35,6 +35,10 @@ class Limits:
     summary_to: float = 0.60
     compact: bool = True
     """Whether summarising is on at all."""
+    summary_input: int = 0
+    """Tokens one summary request may carry; longer history is summarised in pieces. 0 = by window."""
+    reviews: int = 3
+    """How often completion review may send the agent back to work (EXEC-06)."""
     result_chars: int = 16_000
     """Longer tool results are shortened for the model and kept whole beside it."""
     preview_chars: int = 400
@@ -48,6 +52,14 @@ class PromptPart:
 
     name: str
     text: str
+
+
+@dataclass(slots=True)
+class Drive:
+    """What nodes remember while one drive of the graph lasts; never stored."""
+
+    asked: bool = False
+    """Whether the model was asked in this drive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,8 @@ class RunContext:
     clock: Clock
     limits: Limits
     prompt: Sequence[PromptPart]
+    """Further parts of the system prompt: user preferences, authorised context. The core rules
+    and the agent's own prompt are put before them by `nodes/prompt.py`."""
     started: float
     """`clock.monotonic()` at the start of this drive."""
     seconds_before: float = 0.0

@@ -77,6 +77,10 @@ class ToolContext(Protocol):
         """Tell the user how far the work is; `fraction` lies between 0 and 1."""
         ...
 
+    def set_todos(self, todos: Sequence[Mapping[str, str]]) -> None:
+        """Replace the run's plan: items with `content` and `status`, as in `core.events.Todo`."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:

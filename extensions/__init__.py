@@ -1,1 +1,19 @@
-"""Bundled features, and the door authors import from."""
+"""The author's door: everything an extension needs, re-exported."""
+
+from __future__ import annotations
+
+from core.errors import ToolDenied, ToolFailed
+from core.log import get_logger
+from core.registry import Registry
+from core.tooling import ToolContext, define_tool, source, sourced
+
+__all__ = [
+    "Registry",
+    "ToolContext",
+    "ToolDenied",
+    "ToolFailed",
+    "define_tool",
+    "get_logger",
+    "source",
+    "sourced",
+]

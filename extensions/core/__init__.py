@@ -1,0 +1,1 @@
+"""Built-in tools and the agent that everybody begins with."""

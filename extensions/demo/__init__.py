@@ -1,0 +1,1 @@
+"""An example of an extension: a tool of its own and an agent that uses it."""

@@ -1,0 +1,260 @@
+"""What the model sees: a well paired, valid list, whatever the stored history looks like."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from nodes.state import calls_of
+
+SHORT = 1_200
+"""Characters from which an old tool result is worth shortening."""
+HEAD, TAIL = 500, 200
+
+_BAD_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_LOST_START = "(The beginning of this conversation is no longer available.)"
+_NO_RESULT = "This call has no result: the run ended before it was carried out."
+
+
+@dataclass(slots=True)
+class Group:
+    """Messages that stay together: a user's message, or a turn with all its results."""
+
+    head: AnyMessage | None
+    """None for results whose turn is gone."""
+    results: list[ToolMessage] = field(default_factory=list)
+    chosen: list[tuple[dict[str, Any], ToolMessage | None]] = field(default_factory=list)
+    """Each call of the turn with the one result that counts."""
+
+    def members(self) -> Iterator[AnyMessage]:
+        """Return every stored message of this group."""
+        if self.head is not None:
+            yield self.head
+        yield from self.results
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether a call of this turn still waits for its result."""
+        return any(result is None for _, result in self.chosen)
+
+
+def group(messages: Sequence[AnyMessage]) -> list[Group]:
+    """Put each result to the turn that asked for it, wherever it stands.
+
+    A late result belongs to the nearest earlier turn that has a call of its id. Results
+    without such a turn form groups without a head, which are never shown to a model.
+    """
+    groups: list[Group] = []
+    asked: dict[str, Group] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            owner = asked.get(message.tool_call_id)
+            if owner is None:
+                groups.append(Group(None, [message]))
+            else:
+                owner.results.append(message)
+            continue
+        entry = Group(message)
+        groups.append(entry)
+        if isinstance(message, AIMessage):
+            for call in calls_of(message):
+                asked[call["id"]] = entry
+    for entry in groups:
+        if isinstance(entry.head, AIMessage):
+            entry.chosen = _choose(entry.head, entry.results)
+    return groups
+
+
+def _choose(
+    turn: AIMessage, results: Sequence[ToolMessage]
+) -> list[tuple[dict[str, Any], ToolMessage | None]]:
+    """Give each call its first result; later doubles would change what was sent before."""
+    waiting: dict[str, list[ToolMessage]] = defaultdict(list)
+    for result in results:
+        waiting[result.tool_call_id].append(result)
+    return [
+        (call, waiting[call["id"]].pop(0) if waiting[call["id"]] else None)
+        for call in calls_of(turn)
+    ]
+
+
+def build_view(
+    messages: Sequence[AnyMessage], system: str, summary: Mapping[str, Any] | None = None
+) -> list[BaseMessage]:
+    """Return what is sent to the model. Pure: equal states give equal views.
+
+    The system prompt stands first and nowhere else; every call has exactly one result,
+    directly after its turn and in call order; no two user messages follow each other.
+
+    Args:
+        messages: the stored conversation, untouched by this.
+        system: the system prompt.
+        summary: the `summary` channel, which stands for removed messages.
+    """
+    summary = summary or {}
+    view: list[BaseMessage] = [SystemMessage(system)]
+    if summary.get("text"):
+        view.append(HumanMessage(summary_block(summary)))
+    short = shortened_ids(messages, summary)
+    names = _Ids()
+    for entry in group(messages):
+        for message in _shown(entry, short, names):
+            _append(view, message)
+    if len(view) > 1 and not isinstance(view[1], HumanMessage):
+        view.insert(1, HumanMessage(_LOST_START))
+    return view
+
+
+def summary_block(summary: Mapping[str, Any]) -> str:
+    """Return the text that stands for what was removed."""
+    parts = [
+        "<conversation_summary>",
+        "The earlier part of this conversation was replaced by this summary. "
+        f"Its full text is in {summary.get('path', '')}; read it with read_file when you need "
+        "a detail that is not here.",
+    ]
+    for title, key in (
+        ("First request of the user, word for word", "goal"),
+        ("Present request of the user, word for word", "request"),
+        ("Plan when this summary was written", "plan"),
+        ("Summary", "text"),
+    ):
+        if summary.get(key):
+            parts.append(f"## {title}\n{summary[key]}")
+    return "\n\n".join([*parts, "</conversation_summary>"])
+
+
+def shortened_ids(messages: Sequence[AnyMessage], summary: Mapping[str, Any]) -> frozenset[str]:
+    """Return the ids of tool results that are shown shortened (EXEC-12)."""
+    mark = summary.get("shortened_upto")
+    ids: list[str] = []
+    for message in messages if mark else ():
+        if isinstance(message, ToolMessage):
+            ids.append(str(message.id))
+        if message.id == mark:
+            return frozenset(ids)
+    return frozenset()
+
+
+def can_shorten(message: ToolMessage) -> bool:
+    """Tell whether showing this result shortened would save anything."""
+    return len(str(message.content)) > SHORT
+
+
+def result_path(message_id: str) -> str:
+    """Return where the whole result of a shortened message is kept."""
+    return f"/conversation_history/results/{message_id}.txt"
+
+
+def shorten(message: ToolMessage) -> ToolMessage:
+    """Return the result with its middle left out and the way to read the whole."""
+    content = str(message.content)
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = {"status": message.status, "data": content}
+    data = body.get("data") if isinstance(body, dict) else content
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    status = body.get("status", "completed") if isinstance(body, dict) else "completed"
+    meta = dict(body.get("meta") or {}) if isinstance(body, dict) else {}
+    # A result that was over the limit when it came has its own place already.
+    meta.setdefault("whole", f"read_file {result_path(str(message.id))}")
+    meta["shortened_from"] = len(text)
+    short = f"{text[:HEAD]}\n… shortened …\n{text[-TAIL:]}"
+    content = json.dumps({"status": status, "data": short, "meta": meta}, ensure_ascii=False)
+    return message.model_copy(update={"content": content, "artifact": None})
+
+
+class _Ids:
+    """Gives out call ids that differ over the whole request, the stored ones where possible."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def take(self, wanted: str) -> str:
+        base = wanted or "call"
+        name, number = base, 1
+        while name in self._used:
+            number += 1
+            name = f"{base}_{number}"
+        self._used.add(name)
+        return name
+
+
+def _shown(entry: Group, short: frozenset[str], names: _Ids) -> Iterator[BaseMessage]:
+    head = entry.head
+    if head is None:
+        return
+    if isinstance(head, SystemMessage):
+        yield HumanMessage(head.text)
+    elif not isinstance(head, AIMessage):
+        yield head
+    elif not entry.chosen:
+        if head.text.strip():
+            yield head
+    else:
+        ids = [names.take(call["id"]) for call, _ in entry.chosen]
+        yield _clean_turn(head, entry.chosen, ids)
+        for (call, result), shown_id in zip(entry.chosen, ids, strict=True):
+            yield _clean_result(call, result, shown_id, short)
+
+
+def _clean_turn(
+    turn: AIMessage, chosen: Sequence[tuple[dict[str, Any], Any]], ids: Sequence[str]
+) -> AIMessage:
+    """Return the turn with readable arguments only; the same object where nothing is wrong."""
+    calls = [
+        {
+            "type": "tool_call",
+            "id": shown_id,
+            "name": _BAD_NAME.sub("_", call["name"])[:64] or "unnamed",
+            "args": call["args"] if isinstance(call["args"], dict) else {},
+        }
+        for (call, _), shown_id in zip(chosen, ids, strict=True)
+    ]
+    same = not turn.invalid_tool_calls and all(
+        new["id"] == old["id"] and new["name"] == old["name"] and new["args"] is old["args"]
+        for new, old in zip(calls, turn.tool_calls, strict=True)
+    )
+    if same:
+        return turn
+    return turn.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
+
+
+def _clean_result(
+    call: Mapping[str, Any], result: ToolMessage | None, shown_id: str, short: frozenset[str]
+) -> ToolMessage:
+    if result is None:
+        content = json.dumps({"status": "failed", "data": _NO_RESULT, "meta": {}})
+        return ToolMessage(content, tool_call_id=shown_id, name=call["name"], status="error")
+    if result.id in short and can_shorten(result):
+        result = shorten(result)
+    if result.tool_call_id != shown_id:
+        result = result.model_copy(update={"tool_call_id": shown_id})
+    return result
+
+
+def _append(view: list[BaseMessage], message: BaseMessage) -> None:
+    """Add a message, joining it to the last one where the two would be one speaker's."""
+    last = view[-1]
+    if isinstance(message, HumanMessage) and isinstance(last, HumanMessage):
+        view[-1] = HumanMessage(f"{last.text}\n\n{message.text}", id=last.id)
+    elif isinstance(message, AIMessage) and isinstance(last, AIMessage):
+        # Two turns in a row mean that the first had no calls: its text goes before the second's.
+        text = "\n\n".join(filter(None, (last.text, message.text)))
+        view[-1] = message.model_copy(update={"content": text})
+    else:
+        view.append(message)

@@ -1,0 +1,45 @@
+"""What one tool call is told and may use; the object behind `core.tooling.ToolContext`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+
+from core.context import RunContext
+from core.events import Progress, Todo
+from core.ports import FileStore
+from core.principal import Principal
+
+
+class CallContext:
+    """One call's view of its run. Safe to use from the thread of a sync tool."""
+
+    def __init__(self, ctx: RunContext, tool_call_id: str) -> None:
+        self.principal: Principal = ctx.principal
+        self.session_id = ctx.session_id
+        self.run_id = ctx.run_id
+        self.tool_call_id = tool_call_id
+        self.agent = ctx.agent.name
+        self.files: FileStore = ctx.files
+        self.clock = ctx.clock
+        self.todos: list[Todo] | None = None
+        """The plan, where the tool set one."""
+        self._ctx = ctx
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def progress(self, message: str, fraction: float | None = None) -> None:
+        """Tell the user how far the work is."""
+        if fraction is not None:
+            fraction = min(max(fraction, 0.0), 1.0)
+        event = Progress(message=message[:500], fraction=fraction)
+        if threading.get_ident() == self._thread:
+            self._ctx.emit(event)
+        else:
+            # Events are put into the journal on the loop; a sync tool runs beside it.
+            self._loop.call_soon_threadsafe(self._ctx.emit, event)
+
+    def set_todos(self, todos: Sequence[Mapping[str, str]]) -> None:
+        """Replace the run's plan."""
+        self.todos = [Todo.model_validate(dict(todo)) for todo in todos]
