@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AliasChoices, Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from core.errors import ConfigError, Fault
+from core.masking import hint, is_secret_name, learn, mask
+from core.settings_sources import Conflict, Sources, Unknown
 
 Names = Annotated[frozenset[str], NoDecode]
 """Names separated by commas."""
@@ -18,7 +32,10 @@ def _either(ours: str, *others: str) -> AliasChoices:
 
 
 class Settings(BaseSettings):
-    """The whole configuration. `.env.example` lists the same names, in the same order."""
+    """The whole configuration. `.env.example` lists the same names, in the same order.
+
+    `Settings()` holds the defaults and looks nowhere; `load_settings` reads the environment.
+    """
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True, env_file=None)
 
@@ -106,3 +123,142 @@ class Settings(BaseSettings):
     @classmethod
     def _upper(cls, value: Any) -> Any:
         return value.upper() if isinstance(value, str) else value
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and not (parts.scheme in ("http", "https") and parts.hostname):
+            raise ValueError("it should be an address such as https://host/v1")
+        return value.rstrip("/")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, *_: object, **sources: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values only from `load_settings`, which knows which source counts."""
+        return (sources["init_settings"],)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings, with what should be said about where they came from."""
+
+    settings: Settings
+    conflicts: tuple[Conflict, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+
+    def warnings(self) -> list[str]:
+        """Return one sentence for each conflict and unknown name; no secret is in them."""
+        return [str(item) for item in (*self.conflicts, *self.unknown)]
+
+
+def load_settings(
+    env_file: Path | None = Path(".env"),
+    process: Mapping[str, str] | None = None,
+    **overrides: Any,
+) -> Loaded:
+    """Read every setting once, by the priority that `GW_ENV_PRIORITY` says.
+
+    Secret values are made known to `core.masking`, so that no log line shows them.
+
+    Args:
+        env_file: the `.env` file; `None` reads none, a missing one is an empty one.
+        process: the environment; that of this process where missing.
+        overrides: fields set by hand, such as options of the command line; `None` sets nothing.
+
+    Raises:
+        ConfigError: with one fault for each value that is not allowed.
+    """
+    sources = Sources.read(env_file, os.environ if process is None else process)
+    names = setting_names()
+    given = {field: found for field, all_of in names.items() if (found := sources.find(all_of))}
+    values = {field: value for field, (_, value) in given.items()}
+    values |= {field: value for field, value in overrides.items() if value is not None}
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        where = {field: name for field, (name, _) in given.items()}
+        raise ConfigError(_faults(error, where)) from None
+    _remember(settings, sources)
+    conflicts = [sources.conflict(all_of) for all_of in names.values()]
+    known = itertools.chain.from_iterable(names.values())
+    return Loaded(settings, tuple(filter(None, conflicts)), tuple(sources.unknown(known)))
+
+
+def setting_names() -> dict[str, tuple[str, ...]]:
+    """Return the names of each field in the environment, ours first."""
+    names: dict[str, tuple[str, ...]] = {}
+    for field, info in Settings.model_fields.items():
+        alias = info.validation_alias
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias or field]
+        names[field] = tuple(str(choice) for choice in choices)
+    return names
+
+
+def get_setting(name: str, default: Any = None) -> Any:
+    """Return what `.env` or the process says under any name, by the same priority.
+
+    Meant for extensions, for names of their own. The text is turned into the type of `default`
+    where that is a number or a truth value.
+
+    Raises:
+        ConfigError: the text is no such number or truth value.
+    """
+    found = _sources().find((name,))
+    if found is None:
+        return default
+    text = found[1]
+    if is_secret_name(name):
+        learn(text)
+    if not isinstance(default, bool | int | float):
+        return text
+    try:
+        return TypeAdapter[Any](type(default)).validate_python(text)
+    except ValidationError:
+        kind = type(default).__name__
+        raise ConfigError(
+            [Fault(name, f"its value is no {kind}.", "Correct it, or remove it.")]
+        ) from None
+
+
+# Helpers ----------------------------------------------------------------------------------
+
+_current: list[Sources] = []
+"""What was read last; a list so that it can be filled later."""
+
+
+def _sources() -> Sources:
+    if not _current:
+        _current.append(Sources.read(Path(".env"), os.environ))
+    return _current[0]
+
+
+def _remember(settings: Settings, sources: Sources) -> None:
+    _current[:] = [sources]
+    for field in Settings.model_fields:
+        value = getattr(settings, field)
+        if isinstance(value, SecretStr):
+            learn(value.get_secret_value())
+
+
+def _faults(error: ValidationError, where: Mapping[str, str]) -> list[Fault]:
+    """Say for each bad value its name, what is wrong and what is allowed."""
+    names = setting_names()
+    faults: list[Fault] = []
+    for problem in error.errors(include_url=False):
+        place = str(problem["loc"][0])
+        field = next((f for f, all_of in names.items() if place in (f, *all_of)), place)
+        name = where.get(field, names.get(field, (place,))[0])
+        value = str(problem["input"])
+        shown = hint(value) if is_secret_name(name) else repr(mask(value))
+        said = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+        faults.append(Fault(name, f"{shown} is not allowed: {said}.", _cure(field)))
+    return faults
+
+
+def _cure(field: str) -> str:
+    info = Settings.model_fields.get(field)
+    default = info.default if info else ""
+    shown = default.get_secret_value() if isinstance(default, SecretStr) else str(default)
+    return f"Correct it, or remove it to get the default ({shown or 'empty'})."
