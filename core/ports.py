@@ -69,6 +69,10 @@ class Archive(Protocol):
         """Add text to the session's archive and return its virtual path."""
         ...
 
+    async def keep(self, message_id: str, text: str) -> str:
+        """Store one long tool result whole and return its virtual path; a repeat replaces it."""
+        ...
+
 
 class FileStores(Protocol):
     """Opens the file store of a project."""

@@ -233,6 +233,12 @@ class ConversationArchive:
         await self._store.append(path, text.encode("utf-8", errors="replace"))
         return path
 
+    async def keep(self, message_id: str, text: str) -> str:
+        """Store one long tool result whole and return its virtual path; a repeat replaces it."""
+        path = f"/{paths.HISTORY}/results/{message_id}.txt"
+        await self._store.write(path, text.encode("utf-8", errors="replace"))
+        return path
+
 
 def _file(path: str) -> VirtualPath:
     """Return the checked place of a file.
