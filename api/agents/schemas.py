@@ -1,0 +1,28 @@
+"""Shapes of agents and models."""
+
+from __future__ import annotations
+
+from api.schemas import Output
+
+
+class Agent(Output):
+    """An agent that can be talked to."""
+
+    id: str
+    """Its name, as `POST /api/chat` takes it."""
+    label: str
+    description: str
+    tools: list[str]
+    approval_tools: list[str]
+    default: bool
+
+
+class Model(Output):
+    """A model that can be asked for."""
+
+    id: str
+    provider: str
+    context_window: int
+    max_output: int
+    demo: bool
+    default: bool

@@ -1,0 +1,1 @@
+"""Preferences over HTTP."""
