@@ -312,6 +312,12 @@ class ProviderError(RunError):
     retryable: ClassVar[bool] = False
     """Whether the same request may succeed a moment later, as long as nothing was shown."""
 
+    partial_text: str = ""
+    """What of the answer had arrived; it was shown, is kept, and is marked incomplete."""
+
+    partial_thinking: str = ""
+    """Likewise of the reasoning."""
+
 
 class ProviderUnreachable(ProviderError):
     """The model provider cannot be reached."""
