@@ -65,6 +65,8 @@ class RunRecord:
     started_at: datetime | None
     finished_at: datetime | None
     user_name: str = ""
+    takeovers: int = 0
+    """How often it was taken from a dead owner; `attempt` counts every claim."""
 
 
 @dataclass(frozen=True, slots=True)

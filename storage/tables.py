@@ -65,12 +65,15 @@ class Workspaces(Base, table=True):
 
 
 class Users(Base, table=True):
-    """People and services."""
+    """People and services. The workspace is the one they were made in; names are its own."""
 
     id: str = _text(primary_key=True)
-    name: str = _text(unique=True)
+    workspace_id: str = _of("workspaces")
+    name: str = _text()
     disabled_at: datetime | None = _time(nullable=True)
     created_at: datetime = _made_at()
+
+    __table_args__ = (Index("uq_users_name", "workspace_id", "name", unique=True),)
 
 
 class Memberships(Base, table=True):

@@ -1,7 +1,7 @@
 """What PostgreSQL refuses in text is replaced here, once, on the way to every connection.
 
-`connect_options` gives the adaptation that all our connections share: text and JSON without
-NUL and lone surrogates (PostgreSQL accepts neither in `text` nor in `jsonb`), and JSON by orjson.
+`context()` gives the adaptation that all our connections share: text and JSON without NUL and
+lone surrogates (PostgreSQL accepts neither in `text` nor in `jsonb`; case L25), JSON by orjson.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from psycopg.adapt import AdaptersMap
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg.types.string import StrBinaryDumper, StrDumper, StrDumperUnknown, StrDumperVarchar
 
-REPLACEMENT: Final = "\ufffd"
-"""Stands where a character could not be stored."""
+from core.text import clean
 
 MAX_DEPTH: Final = 200
 """Levels of lists and objects; below them stands a mark instead of the value."""
@@ -27,29 +26,17 @@ TOO_DEEP: Final = "[nested too deeply]"
 """The mark."""
 
 
-def clean_text(text: str) -> str:
-    """Return the text with NUL and lone surrogates replaced by U+FFFD."""
-    if "\x00" in text:
-        text = text.replace("\x00", REPLACEMENT)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # Halves of a pair that belong together become the character they mean.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 def clean_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return a copy of JSON-like data that PostgreSQL accepts, whatever a model sent."""
     if isinstance(value, str):
-        return clean_text(value)
+        return clean(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         if depth == 0:
             return TOO_DEEP
         items = cast("dict[Any, Any]", value).items()
-        return {clean_text(str(key)): clean_json(item, depth - 1) for key, item in items}
+        return {clean(str(key)): clean_json(item, depth - 1) for key, item in items}
     if isinstance(value, list | tuple):
         if depth == 0:
             return TOO_DEEP
@@ -86,7 +73,7 @@ def _clean_bytes(text: str) -> bytes:
             return text.encode()
         except UnicodeEncodeError:
             pass
-    return clean_text(text).encode()
+    return clean(text).encode()
 
 
 class _Unknown(StrDumperUnknown):

@@ -1,0 +1,131 @@
+"""The door to PostgreSQL: one `Database` per process, with its two pools of connections.
+
+Transactions go through SQLAlchemy (`Database.work()`); checkpoints go through a pool of plain
+connections in autocommit mode, as LangGraph's saver wants them (`Database.checkpointer()`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from storage.failures import translated
+from storage.text import context
+from storage.work import UnitOfWork
+
+if TYPE_CHECKING:
+    from storage.checkpointer import Checkpointer
+
+CONNECT_TIMEOUT: Final = 10
+"""Seconds for one new connection."""
+
+POOL_TIMEOUT: Final = 15.0
+"""Seconds to wait for a free connection before the database counts as not available."""
+
+_KEEPALIVE: Final[dict[str, Any]] = {
+    "connect_timeout": CONNECT_TIMEOUT,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "application_name": "graphwright",
+}
+
+
+class Database:
+    """Connections of one process to one database."""
+
+    def __init__(self, url: str, engine: AsyncEngine, pool: AsyncConnectionPool[Any]) -> None:
+        self.url = url
+        """Plain `postgresql://` address: a secret, never logged."""
+        self.pool = pool
+        """Connections in autocommit mode with rows as dicts, each statement prepared."""
+        self._engine = engine
+
+    @classmethod
+    async def open(cls, url: str, *, pool_size: int) -> Database:
+        """Connect to a database that is migrated.
+
+        Args:
+            url: plain `postgresql://` address.
+            pool_size: connections at most, both pools together; at least 2.
+
+        Raises:
+            Unavailable: it cannot be reached, or refuses the password.
+        """
+        half = max(pool_size // 2, 1)
+        engine = _engine(url, max(pool_size - half, 1))
+        pool: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=half,
+            timeout=POOL_TIMEOUT,
+            kwargs={
+                **_KEEPALIVE,
+                "autocommit": True,
+                "prepare_threshold": 0,
+                "row_factory": dict_row,
+                "context": context(),
+            },
+            check=AsyncConnectionPool.check_connection,
+            open=False,
+        )
+        database = cls(url, engine, pool)
+        try:
+            await database.ping()
+            with translated():
+                await pool.open(wait=True, timeout=POOL_TIMEOUT)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    def work(self) -> UnitOfWork:
+        """Return a transaction to be entered with `async with`.
+
+        Raises:
+            Unavailable: on entering, inside, or at the commit, when the database is away.
+        """
+        return UnitOfWork(self._engine)
+
+    def checkpointer(self) -> Checkpointer:
+        """Return a new checkpointer over the shared pool; one per run, it locks itself."""
+        from storage.checkpointer import Checkpointer
+
+        return Checkpointer(self.pool)
+
+    async def ping(self) -> float:
+        """Return how long the database takes to answer, in milliseconds.
+
+        Raises:
+            Unavailable: it does not answer.
+        """
+        began = time.perf_counter()
+        async with self.work() as work:
+            await work.connection.execute("SELECT 1")
+        return (time.perf_counter() - began) * 1000
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.pool.close()
+        await self._engine.dispose()
+
+
+def _engine(url: str, size: int) -> AsyncEngine:
+    async def connect() -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(url, context=context(), **_KEEPALIVE)
+
+    return create_async_engine(
+        "postgresql+psycopg://",
+        async_creator=connect,
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=POOL_TIMEOUT,
+        pool_pre_ping=True,
+        use_native_hstore=False,
+        hide_parameters=True,
+    )

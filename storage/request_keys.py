@@ -1,0 +1,39 @@
+"""Rows of request keys: the same request never runs twice (CHAT-04)."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+
+from core.errors import DuplicateRequest
+from core.principal import Principal
+from storage.repository import Repository, owner_of, scope
+from storage.tables import request_keys
+
+
+class RequestKeys(Repository):
+    """`work.request_keys`."""
+
+    async def use(
+        self, principal: Principal, request_id: str, session_id: str, run_id: str
+    ) -> None:
+        """Use up a key for this run. A key outlives its session.
+
+        A second transaction with the same key waits here until the first one has ended.
+
+        Raises:
+            DuplicateRequest: it was used; the details have the first `session_id` and `run_id`.
+        """
+        row = {"request_id": request_id, "session_id": session_id, "run_id": run_id}
+        statement = insert(request_keys).values({**row, **owner_of(principal)})
+        if await self._changed(statement.on_conflict_do_nothing()):
+            return
+        raise DuplicateRequest(details=await self._first(principal, request_id))
+
+    async def _first(self, principal: Principal, request_id: str) -> dict[str, str]:
+        found = await self._one(
+            select(request_keys.c.session_id, request_keys.c.run_id).where(
+                scope(request_keys, principal), request_keys.c.request_id == request_id
+            )
+        )
+        return dict(found) if found is not None else {}
