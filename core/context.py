@@ -95,3 +95,4 @@ class RunContext:
     seconds_before: float = 0.0
     """Seconds worked in earlier drives of the same run."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
+    drive: Drive = field(default_factory=Drive)

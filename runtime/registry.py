@@ -17,9 +17,7 @@ from tools.resolve import resolve
 DEFAULT_AGENT = "assistant"
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_OPTIONS = frozenset(
-    {"label", "review", "free_calls_first", "parallel_calls", "limits"}
-)
+_OPTIONS = frozenset({"label", "review", "free_calls_first", "parallel_calls", "limits"})
 _LIMITS = frozenset(item.name for item in fields(Limits))
 
 

@@ -42,14 +42,12 @@ async def carry_out(
         return failed(problem.message, "denied")
     except (ToolError, GraphwrightError) as problem:
         return failed(problem.message)
-    except Exception:  # noqa: BLE001 - boundary: results whose own methods raise
+    except Exception:
         _log.exception("tool result unusable", extra={"kv": {"tool": spec.name}})
         return failed(_unexpected(spec))
 
 
-async def _within(
-    limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolContext
-) -> Any:
+async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolContext) -> Any:
     """Wait for the tool, but no longer than allowed.
 
     It has a task of its own, because code that swallows its cancellation would otherwise hold
@@ -83,7 +81,7 @@ async def _guarded(
     """Return what the tool returned or raised: SystemExit in a task would stop the event loop."""
     try:
         return await spec.call(args, ctx), None
-    except BaseException as problem:  # noqa: BLE001 - boundary: tool code may raise anything
+    except BaseException as problem:
         return None, problem
 
 

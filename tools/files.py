@@ -24,6 +24,7 @@ async def list_files(
     """List the files and folders in a folder of the workspace.
 
     Args:
+        ctx: handed in by the server.
         path: the folder, such as `/workspace` or `/workspace/data`.
         recursive: also list what lies in folders below.
     """
@@ -52,6 +53,7 @@ async def read_file(
     Also reads what was shortened or summarised away: `/conversation_history/…`.
 
     Args:
+        ctx: handed in by the server.
         path: the file, such as `/workspace/notes.md`.
         first_line: number of the first line wanted, counted from 1.
         lines: how many lines are wanted.
@@ -82,6 +84,7 @@ async def write_file(
     """Write a text file of the workspace, replacing it where it exists.
 
     Args:
+        ctx: handed in by the server.
         path: the file, such as `/workspace/report.md`; folders above it are made.
         content: the whole new text.
     """

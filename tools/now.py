@@ -14,6 +14,7 @@ async def now(ctx: ToolContext, timezone: str = "UTC") -> dict[str, Any]:
     """Tell the present date, time and weekday in a time zone.
 
     Args:
+        ctx: handed in by the server.
         timezone: an IANA name such as `Asia/Shanghai` or `Europe/Berlin`.
     """
     try:

@@ -28,6 +28,7 @@ async def update_plan(
     progress, and mark items completed as soon as they are.
 
     Args:
+        ctx: handed in by the server.
         todos: every item with `content` and `status` (pending, in_progress, completed).
     """
     plain = [todo.model_dump() for todo in todos]

@@ -95,9 +95,7 @@ def _located(function: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno} ({name})" if code else name
 
 
-def _declaration(
-    function: Callable[..., Any], place: str, faults: list[Fault]
-) -> ToolDeclaration:
+def _declaration(function: Callable[..., Any], place: str, faults: list[Fault]) -> ToolDeclaration:
     said = getattr(function, DECLARATION, None)
     if not isinstance(said, Mapping):
         faults.append(
@@ -105,10 +103,10 @@ def _declaration(
         )
         return ToolDeclaration()
     known = {item.name for item in fields(ToolDeclaration)}
-    for option in sorted(set(said) - known):
-        faults.append(
-            Fault(place, f"define_tool has no option {option!r}.", f"Known: {sorted(known)}.")
-        )
+    faults.extend(
+        Fault(place, f"define_tool has no option {option!r}.", f"Known: {sorted(known)}.")
+        for option in sorted(set(said) - known)
+    )
     declaration = ToolDeclaration(**{key: said[key] for key in said if key in known})
     _check_values(declaration, place, faults)
     return declaration
@@ -169,9 +167,7 @@ def _shape(
     return model, context_name
 
 
-def _fits(
-    parameter: inspect.Parameter, hint: Any, place: str, faults: list[Fault]
-) -> bool:
+def _fits(parameter: inspect.Parameter, hint: Any, place: str, faults: list[Fault]) -> bool:
     """Tell whether this parameter can be an argument of a tool."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         what = f"The parameter {parameter.name!r} takes any number of values."

@@ -6,11 +6,11 @@ import base64
 import dataclasses
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from core.text import clean
 from core.tooling import Source, Sourced
 
 Status = Literal["completed", "failed", "denied", "timeout"]
@@ -19,8 +19,6 @@ MOST: Final = 1_000_000
 """Characters of a result that are kept; what lies beyond is gone, and said so."""
 
 _DEPTH: Final = 40
-_UNFIT: Final = re.compile("[\x00\ud800-\udfff]")
-"""Characters that a database or an encoder refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +54,6 @@ def failed(message: str, status: Status = "failed") -> Outcome:
     """Return the outcome of a call that did not work; the message reaches model and user."""
     text = clean(message)[:4_000]
     return Outcome(status, text, error=text)
-
-
-def clean(text: str) -> str:
-    """Replace characters that cannot be stored or sent."""
-    return _UNFIT.sub("\ufffd", text)
 
 
 def for_model(outcome: Outcome, limit: int, whole: str | None = None) -> str:
@@ -113,9 +106,10 @@ def _plain(value: Any, room: _Room, depth: int) -> Any:
         value = _decode(bytes(value[: MOST + 1]))
     if isinstance(value, str):
         return clean(room.take(str(value)))
-    if depth >= _DEPTH:
-        return "…"
-    value = _open(value)
+    return _nested(_open(value), room, depth) if depth < _DEPTH else "…"
+
+
+def _nested(value: Any, room: _Room, depth: int) -> Any:
     if isinstance(value, Mapping):
         return _mapping(value, room, depth)
     if isinstance(value, Iterable) and not isinstance(value, str):

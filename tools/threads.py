@@ -28,7 +28,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
         value, error = None, None
         try:
             value = context.run(function)
-        except BaseException as problem:  # noqa: BLE001 - boundary: carried over to the caller
+        except BaseException as problem:
             error = problem
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, error)

@@ -1,0 +1,67 @@
+"""Puts questions to the model on behalf of nodes: the request, its size, its price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from core.context import RunContext
+from nodes.prompt import system_prompt
+from nodes.state import State, messages_of, summary_of
+from nodes.tokens import counted, estimate, size_of, size_of_all, size_of_tools
+from nodes.view import build_view
+
+
+def request_of(state: State, ctx: RunContext) -> list[BaseMessage]:
+    """Return the messages of the next turn's request."""
+    system = system_prompt(ctx.agent, ctx.mode, ctx.prompt)
+    return build_view(messages_of(state), system, summary_of(state))
+
+
+def schemas_of(ctx: RunContext) -> list[dict[str, Any]]:
+    """Return the declarations of the agent's tools, in the agent's order."""
+    return [ctx.tools[name].openai() for name in ctx.agent.tools if name in ctx.tools]
+
+
+def request_size(state: State, ctx: RunContext) -> int:
+    """Return how many tokens the next turn's request takes, as far as that is known."""
+    known = counted(messages_of(state), summary_of(state))
+    if known is not None:
+        return known
+    return size_of_all(request_of(state, ctx)) + size_of_tools(schemas_of(ctx))
+
+
+def count_usage(
+    ctx: RunContext, purpose: str, request: list[BaseMessage], answer: AIMessage
+) -> int:
+    """Record what a model call took and return its tokens."""
+    usage = answer.usage_metadata
+    source = str(answer.response_metadata.get("usage_source") or "provider")
+    if usage is None:
+        source, into, out = "estimate", size_of_all(request), size_of(answer)
+        cached = reasoning = 0
+    else:
+        into, out = usage["input_tokens"], usage["output_tokens"]
+        cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
+        reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
+    ctx.usage.add(
+        purpose,
+        {
+            "model": str(answer.response_metadata.get("model") or ctx.model.name),
+            "input_tokens": into,
+            "output_tokens": out,
+            "cached_tokens": cached,
+            "reasoning_tokens": reasoning,
+            "usage_source": source,
+        },
+    )
+    return into + out
+
+
+def short_enough(text: str, tokens: int) -> str:
+    """Cut a text to about that many tokens, keeping its beginning and end."""
+    if estimate(text) <= tokens:
+        return text
+    keep = max(int(len(text) * tokens / estimate(text)), 20)
+    return f"{text[: keep * 3 // 4]}\n… left out …\n{text[-(keep // 4) :]}"

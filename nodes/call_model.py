@@ -1,0 +1,125 @@
+"""Asks the model once and sorts what it wants done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from core.context import RunContext
+from core.errors import (
+    ContextExhausted,
+    ContextOverflow,
+    ModelCallLimit,
+    OutputTruncated,
+    ProviderJunk,
+    StepLimit,
+    TimeBudget,
+    TokenBudget,
+)
+from core.events import Thinking
+from core.faults import fault
+from core.ids import derived_id
+from nodes.asking import count_usage, request_of, request_size, schemas_of
+from nodes.sorting import sort_calls
+from nodes.state import State, calls_of, loop_of
+from nodes.tokens import usable_window
+
+_TRUNCATED_TURNS = 3
+_EMPTY_TURNS = 2
+
+
+async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Send the conversation and return the model's turn.
+
+    Raises:
+        LimitReached: a budget of the run is used up (EXEC-09).
+        ContextExhausted: the conversation does not fit, even after summarising.
+        OutputTruncated: three turns in a row hit the output limit in their calls.
+        ProviderError: the provider failed.
+    """
+    ctx = runtime.context
+    loop = loop_of(state)
+    check_budgets(ctx, loop)
+    if loop["summary_failed"] and request_size(state, ctx) > usable_window(ctx):
+        raise ContextExhausted
+    ctx.emit(Thinking(message="Thinking", cn_agent=ctx.agent.label))
+    loop["steps"] += 1
+    loop["model_calls"] += 1
+    try:
+        request, answer = await _ask(state, runtime)
+    except ContextOverflow:
+        if loop["overflow"] or not ctx.limits.compact:
+            raise ContextExhausted from None
+        return {"loop": loop | {"overflow": True}}
+    fault("llm.reply.before_save")
+    loop["tokens"] += count_usage(ctx, "turn", request, answer)
+    loop["overflow"] = False
+    loop["context_tokens"] = _context_tokens(answer)
+    return await _judged(answer, ctx, loop)
+
+
+def check_budgets(ctx: RunContext, loop: dict[str, Any]) -> None:
+    """Raise the named end of a run whose budget is used up."""
+    limits = ctx.limits
+    worked = ctx.seconds_before + ctx.clock.monotonic() - ctx.started
+    if limits.seconds and worked >= limits.seconds:
+        raise TimeBudget(details={"seconds": limits.seconds})
+    if limits.tokens and loop["tokens"] >= limits.tokens:
+        raise TokenBudget(details={"tokens": limits.tokens})
+    if loop["steps"] >= limits.steps:
+        raise StepLimit(details={"steps": limits.steps})
+    if loop["model_calls"] >= limits.model_calls:
+        raise ModelCallLimit(details={"model_calls": limits.model_calls})
+
+
+async def _ask(state: State, runtime: Runtime[RunContext]) -> tuple[list[Any], AIMessage]:
+    ctx = runtime.context
+    info = runtime.execution_info
+    message_id = derived_id(ctx.run_id, info.task_id if info else "")
+    if ctx.attempt > 1 and not ctx.drive.asked:
+        # The attempt before this one may have shown text of this very turn.
+        ctx.sink.reset(message_id, "The turn is repeated after an interruption.")
+    ctx.drive.asked = True
+    request = request_of(state, ctx)
+    answer = await ctx.model.ask(
+        request, tools=schemas_of(ctx), message_id=message_id, sink=ctx.sink
+    )
+    return request, answer
+
+
+async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict[str, Any]:
+    """Return the update of a turn: its calls sorted, or its emptiness counted."""
+    cut = _hit_output_limit(answer, ctx)
+    calls = calls_of(answer)
+    if not calls and not answer.text.strip():
+        loop["empty"] += 1
+        if loop["empty"] < _EMPTY_TURNS:
+            return {"loop": loop, "decisions": {}}
+        if cut:
+            raise OutputTruncated("The model used up its output limit before it answered.")
+        raise ProviderJunk(f"{ctx.model.provider} gave an empty answer twice in a row.")
+    loop["empty"] = 0
+    loop["truncated"] = loop["truncated"] + 1 if cut and calls else 0
+    decisions = await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}
+    return {"messages": [answer], "loop": loop, "decisions": decisions}
+
+
+def _hit_output_limit(answer: AIMessage, ctx: RunContext) -> bool:
+    """Tell whether the turn was cut, also where the server gives it another finish reason."""
+    if answer.response_metadata.get("finish_reason") in ("length", "max_tokens"):
+        return True
+    usage = answer.usage_metadata
+    spent = usage["output_tokens"] if usage else 0
+    return 0 < ctx.model.max_output == spent
+
+
+def too_often_truncated(loop: dict[str, Any]) -> bool:
+    """Tell whether so many turns in a row were cut that going on makes no sense."""
+    return loop["truncated"] >= _TRUNCATED_TURNS
+
+
+def _context_tokens(answer: AIMessage) -> int:
+    usage = answer.usage_metadata
+    return usage["input_tokens"] + usage["output_tokens"] if usage else 0

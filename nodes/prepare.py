@@ -1,0 +1,26 @@
+"""First step of a run: closes what an earlier run left open and starts the counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from nodes.results import closing_results
+from nodes.state import State, fresh_loop, messages_of
+
+
+async def prepare(state: State) -> dict[str, Any]:
+    """Close dangling calls and begin with fresh counters.
+
+    The stored order may then be call, user message, late result; the model's view puts each
+    result behind its call whatever the order.
+    """
+    messages = messages_of(state)
+    update: dict[str, Any] = {"loop": fresh_loop(), "decisions": {}}
+    closing = closing_results(messages)
+    if closing:
+        update["messages"] = closing
+    if not any(isinstance(message, AIMessage) for message in messages):
+        update["todos"] = []
+    return update

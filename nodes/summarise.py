@@ -1,0 +1,219 @@
+"""Makes room: shortens old tool results, and where that is not enough summarises (EXEC-10…13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage, ToolMessage
+from langgraph.runtime import Runtime
+
+from core.context import RunContext
+from core.errors import ContextExhausted, GraphwrightError
+from core.events import Progress
+from core.faults import fault
+from core.ids import derived_id
+from core.log import get_logger
+from nodes.asking import request_of, request_size, schemas_of, short_enough
+from nodes.digest import archive_text, digest, todo_text
+from nodes.review import INTERNAL
+from nodes.state import State, loop_of, messages_of, summary_of
+from nodes.tokens import counted, size_of_all, size_of_tools, usable_window
+from nodes.view import Group, can_shorten, group, shortened_ids
+
+_KEEP_WHOLE = 3
+"""Groups at the end whose tool results are not shortened."""
+
+_log = get_logger(__name__)
+
+
+def needs_room(state: State, ctx: RunContext) -> bool:
+    """Tell whether the next request comes near the window."""
+    if not ctx.limits.compact or loop_of(state)["summary_failed"]:
+        return False
+    return request_size(state, ctx) >= ctx.limits.summary_at * usable_window(ctx)
+
+
+async def summarise(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Take away from the model's view what is old, never what is stored or still pending.
+
+    Raises:
+        ContextExhausted: there is nothing left to take away, or the summary failed and the
+            conversation does not fit.
+    """
+    ctx = runtime.context
+    plan = _Plan(state, ctx)
+    update = await _shortened(plan)
+    if update is not None:
+        return update
+    removed = plan.removable()
+    if not removed:
+        if plan.forced:
+            raise ContextExhausted
+        return {"loop": plan.loop}
+    ctx.emit(Progress(message="Summarising the earlier conversation"))
+    info = runtime.execution_info
+    message_id = derived_id(ctx.run_id, info.task_id if info else "", "summary")
+    fault("summary.before")
+    try:
+        return await _summarised(plan, removed, message_id)
+    except (GraphwrightError, OSError) as problem:
+        # Nothing was removed yet. Not tried again in this run, so that it cannot loop.
+        _log.warning("summary failed", exc_info=True)
+        if plan.forced or plan.size > plan.window:
+            raise ContextExhausted from problem
+        return {"loop": plan.loop | {"summary_failed": True}}
+
+
+class _Plan:
+    """What is known before room is made."""
+
+    def __init__(self, state: State, ctx: RunContext) -> None:
+        self.state, self.ctx = state, ctx
+        self.messages = messages_of(state)
+        self.summary = summary_of(state)
+        self.loop = loop_of(state)
+        self.groups = group(self.messages)
+        self.window = usable_window(ctx)
+        self.forced: bool = self.loop["overflow"]
+        """Whether the provider said that the request is too long, whatever our count is."""
+        self.size = request_size(state, ctx)
+        self.guess = self.guessed(self.messages, self.summary)
+        known = counted(self.messages, self.summary)
+        self.ratio = min(max(known / self.guess, 0.5), 3.0) if known else 1.0
+        """How the provider's count relates to our estimate."""
+
+    def guessed(self, messages: Sequence[AnyMessage], summary: dict[str, Any]) -> int:
+        """Return the estimate of a request with these messages."""
+        state = {"messages": messages, "summary": summary}
+        return size_of_all(request_of(state, self.ctx)) + size_of_tools(schemas_of(self.ctx))
+
+    @property
+    def summary_tokens(self) -> int:
+        return min(2_000, max(self.window // 8, 100))
+
+    def removable(self) -> list[Group]:
+        """Return the oldest groups, as many as must go to come down to the target."""
+        target = self.ctx.limits.summary_to * self.window / self.ratio
+        sizes = [size_of_all(list(one.members())) for one in self.groups]
+        fixed = self.guess - sum(sizes)
+        room = target - max(fixed, 0) - self.summary_tokens
+        if self.forced:
+            room = min(room, sum(sizes) / 2)
+        kept, used = 0, 0.0
+        for size in reversed(sizes):
+            if kept and used + size > room:
+                break
+            kept, used = kept + 1, used + size
+        cut = len(self.groups) - kept
+        for index, one in enumerate(self.groups):
+            if one.pending:
+                cut = min(cut, index)
+        return self.groups[:cut]
+
+    def last_id(self) -> str | None:
+        """Return the last message whose count is overtaken by what is done here."""
+        return self.messages[-1].id if self.messages else None
+
+
+async def _shortened(plan: _Plan) -> dict[str, Any] | None:
+    """Shorten old tool results; None where that would not make enough room."""
+    keep = 0 if plan.forced and not plan.removable() else _KEEP_WHOLE
+    old = plan.groups[: len(plan.groups) - keep] if keep else plan.groups
+    results = [result for one in old for result in one.results]
+    already = shortened_ids(plan.messages, plan.summary)
+    new = [one for one in results if one.id not in already and can_shorten(one)]
+    if not new:
+        return None
+    mark = plan.summary | {"shortened_upto": _last_of(plan.messages, results)}
+    after = plan.guessed(plan.messages, mark) * plan.ratio
+    limits = plan.ctx.limits
+    enough = plan.window * (limits.summary_at + limits.summary_to) / 2
+    if after > enough or (plan.forced and after > plan.size * 0.7):
+        return None
+    for result in new:
+        if not await _kept(result, plan.ctx):
+            return None
+    return {"summary": mark | {"usage_after": plan.last_id()}, "loop": plan.loop}
+
+
+def _last_of(messages: Sequence[AnyMessage], wanted: Sequence[ToolMessage]) -> str | None:
+    ids = {one.id for one in wanted}
+    return next((one.id for one in reversed(messages) if one.id in ids), None)
+
+
+async def _kept(result: ToolMessage, ctx: RunContext) -> bool:
+    """Store a result whole before it is shortened for the first time."""
+    full = (result.artifact or {}).get("full") or str(result.content)
+    try:
+        await ctx.archive.keep(str(result.id), full)
+    except (GraphwrightError, OSError):
+        _log.warning("result not shortened: it could not be stored", exc_info=True)
+        return False
+    return True
+
+
+async def _summarised(plan: _Plan, removed: list[Group], message_id: str) -> dict[str, Any]:
+    ctx = plan.ctx
+    limit = ctx.limits.summary_input or plan.window
+    if plan.forced:
+        # The declared window is not the true one: ask for half of what was refused at most.
+        limit = min(limit, max(plan.guess // 2, 500))
+    text, spent = await digest(
+        removed,
+        plan.summary.get("text", ""),
+        ctx,
+        message_id,
+        input_limit=limit,
+        output_limit=plan.summary_tokens,
+    )
+    at = ctx.clock.now().isoformat(timespec="seconds")
+    path = await ctx.archive.append(ctx.session_id, archive_text(removed, at))
+    gone = [message for one in removed for message in one.members()]
+    ids = {message.id for message in gone}
+    kept = [message for message in plan.messages if message.id not in ids]
+    summary = plan.summary | {
+        "text": text,
+        "path": path,
+        "usage_after": kept[-1].id if kept else None,
+        **_verbatim(plan, gone, kept),
+    }
+    after = int(plan.guessed(kept, summary) * plan.ratio)
+    archive = {
+        "id": message_id,
+        "path": path,
+        "summary": text,
+        "messages": len(gone),
+        "tokens_before": plan.size,
+        "tokens_after": after,
+    }
+    loop = plan.loop | {"tokens": plan.loop["tokens"] + spent, "context_tokens": after}
+    return {
+        "messages": [RemoveMessage(id=str(message.id)) for message in gone],
+        "summary": summary | {"archive": archive},
+        "loop": loop,
+    }
+
+
+def _verbatim(
+    plan: _Plan, gone: Sequence[AnyMessage], kept: Sequence[AnyMessage]
+) -> dict[str, str]:
+    """Return what survives word for word: first goal, present request, current plan."""
+    most = max(plan.window // 10, 100)
+    asked = [short_enough(message.text, most) for message in gone if _by_user(message)]
+    goal = plan.summary.get("goal") or (asked[0] if asked else "")
+    request = ""
+    if not any(_by_user(message) for message in kept):
+        request = asked[-1] if asked else plan.summary.get("request", "")
+    todos = todo_text(plan.state.get("todos") or [])
+    agreed = short_enough(str(plan.loop.get("plan") or ""), most)
+    current = "\n\n".join(filter(None, (agreed, todos)))
+    return {
+        "goal": goal,
+        "request": "" if request == goal else request,
+        "plan": current or str(plan.summary.get("plan") or ""),
+    }
+
+
+def _by_user(message: AnyMessage) -> bool:
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get(INTERNAL)
