@@ -254,6 +254,13 @@ class RunLost(RunError):
     code = "run_lost"
 
 
+class CheckpointDamaged(RunError):
+    """The stored state of this session is damaged; nothing of it was carried out."""
+
+    code = "checkpoint_damaged"
+    cure = "Start a new session; the visible history stays. The log names what was refused."
+
+
 class ContextExhausted(RunError):
     """The conversation does not fit the model's context window, even after summarising."""
 
