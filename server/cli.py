@@ -1,0 +1,148 @@
+"""The command `graphwright`. Every command imports what it needs when it runs, so help is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from server.cli_base import DataDir, examples, run
+from server.cli_chat import EXAMPLES, chat
+from server.cli_keys import keys
+
+_EPILOG = (
+    "Exit codes: 0 done, 1 failed, 2 wrong use of the command line, 3 the configuration has "
+    "faults and nothing was started, 4 the database or the server is not available, 5 a run "
+    "waits for an answer, "
+    "130 interrupted."
+)
+
+app = typer.Typer(
+    name="graphwright",
+    help="A self-hosted server that runs LangGraph agents for people and programs.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.add_typer(keys, name="key")
+app.command(epilog=EXAMPLES)(chat)
+
+
+@app.command(
+    epilog=examples(
+        "graphwright serve",
+        "graphwright serve --port 9000 --data-dir /srv/graphwright",
+    )
+)
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: HOST]")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port; 0 takes any free one. [default: PORT]"),
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Start the server.
+
+    API, worker and pages run in one process.
+
+    The database starts with it, unless DATABASE_URL names another. The terminal shows a
+    link that signs you in once. Ctrl+C ends it after running work came to rest; a second
+    Ctrl+C ends it at once, and the next start goes on with that work.
+    """
+
+    async def work() -> None:
+        from core.settings import load_settings
+        from server.serve import serve as serve_until_told
+
+        await serve_until_told(load_settings(host=host, port=port, data_dir=data_dir))
+
+    run(work)
+
+
+@app.command(
+    epilog=examples(
+        "graphwright migrate",
+        "DATABASE_URL=postgresql://… graphwright migrate",
+    )
+)
+def migrate(data_dir: DataDir = None) -> None:
+    """Bring the database to this version.
+
+    `serve` does it by itself.
+    """
+
+    async def work() -> None:
+        from core.clock import SystemClock
+        from core.settings import load_settings
+        from server import bootstrap
+        from storage import migrate as migrations
+
+        loaded = load_settings(data_dir=data_dir)
+        bootstrap.prepare_process(loaded)
+        async with bootstrap.database_url(loaded.settings, SystemClock()) as url:
+            missing = await migrations.pending(url)
+            await migrations.migrate(url)
+        typer.echo(f"done: {', '.join(missing)}" if missing else "nothing to do")
+
+    run(work)
+
+
+@app.command(
+    epilog=examples(
+        "graphwright link --data-dir data",
+    )
+)
+def link(data_dir: DataDir = None) -> None:
+    """Print a new sign-in link.
+
+    It is for the running server and works once, for 15 minutes.
+    """
+
+    async def work() -> None:
+        from core.clock import SystemClock
+        from core.settings import load_settings
+        from server import bootstrap, place
+
+        loaded = load_settings(data_dir=data_dir)
+        url = place.url_of_running(loaded.settings)
+        async with bootstrap.identity_alone(loaded, SystemClock()) as identity:
+            typer.echo(f"{url}/login?token={await identity.new_login_link()}")
+
+    run(work)
+
+
+@app.command(
+    epilog=examples(
+        "graphwright doctor --data-dir data",
+    )
+)
+def doctor(data_dir: DataDir = None) -> None:
+    """Check everything and say the cure of what is wrong.
+
+    Asks the configured model provider for its list of models, which costs nothing.
+    Ends with 1 when something is down.
+    """
+
+    async def work() -> int:
+        from server.doctor import examine
+
+        return await examine(data_dir)
+
+    run(work)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as version_of
+
+    typer.echo(version_of("graphwright"))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,67 @@
+"""What all commands share: the data folder's option, and how failures become exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+FAILED: Final = 1
+CONFIGURATION: Final = 3
+NOT_AVAILABLE: Final = 4
+INTERRUPTED: Final = 130
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the database and the files. [default: GW_DATA_DIR, or ./data]"),
+]
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help; the first mark keeps its lines from being joined."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
+    """Carry out one command and end the process with its code.
+
+    Known failures become one or a few sentences on standard error, never a stack.
+    """
+    try:
+        code = asyncio.run(work())
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = FAILED  # whoever read our output has had enough
+    except BaseException as error:
+        code = _explained(error)
+        if code is None:
+            raise
+    if code:
+        raise typer.Exit(code)
+
+
+def _explained(error: BaseException) -> int | None:
+    """Say what a known failure means and return its code; nothing for an unknown one."""
+    from core.errors import ConfigError, GraphwrightError, Unavailable
+
+    if isinstance(error, ConfigError):
+        say("The configuration has faults; nothing was started.")
+        for fault in error.faults:
+            say(f"\n  {fault.where}: {fault.what}\n    Cure: {fault.cure}")
+        return CONFIGURATION
+    if isinstance(error, GraphwrightError):
+        cure = f"\n  Cure: {error.cure}" if error.cure else ""
+        say(f"{error.message}{cure}")
+        return NOT_AVAILABLE if isinstance(error, Unavailable) else FAILED
+    return None
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal something that is not the command's result."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,108 @@
+"""`graphwright serve`: everything in one process, from the first check to the last goodbye."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from typing import Final
+
+from core.clock import SystemClock
+from core.log import get_logger
+from core.settings import Loaded, Settings
+from server import bootstrap, listen, place, web
+
+log = get_logger(__name__)
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+INTERRUPTED: Final = 130
+"""Exit code of a process that was told twice to end."""
+
+
+async def serve(loaded: Loaded) -> None:
+    """Run until a signal comes, then let running work end and close everything in order.
+
+    Raises:
+        ConfigError: settings, extensions or the address have faults; nothing was started.
+        Unavailable: the database cannot be reached.
+    """
+    settings = loaded.settings
+    listen.check_address(settings.host, settings.auth_mode)
+    opened = asyncio.Event()
+    with closing(listen.bind(settings.host, settings.port)) as taken:
+        async with _told_to_end() as end:
+            work = asyncio.create_task(_run(loaded, taken, opened, end), name="serve")
+            ended = asyncio.create_task(end.wait())
+            await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+            ended.cancel()
+            if end.is_set() and not opened.is_set():
+                # A start may wait for minutes, for example for the database's recovery.
+                work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+
+
+async def _run(
+    loaded: Loaded, taken: socket.socket, opened: asyncio.Event, end: asyncio.Event
+) -> None:
+    clock = SystemClock()
+    async with bootstrap.opened(loaded, clock) as product:
+        opened.set()
+        async with web.serving(product.app, taken, clock):
+            url = listen.url_of(taken)
+            token = await product.identity.new_login_link()
+            with place.noted(loaded.settings.data_dir, url):
+                announce(url, token, loaded.settings)
+                await end.wait()
+            log.info("ending", extra={"kv": {"drain_seconds": loaded.settings.drain_seconds}})
+            # Clients keep their streams until their runs have come to rest.
+            await product.environment.drain()
+    log.info("ended")
+
+
+@asynccontextmanager
+async def _told_to_end() -> AsyncIterator[asyncio.Event]:
+    """Give an event that the first signal sets; the second one ends the process at once."""
+    end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        if end.is_set():
+            # Runs that were still going are found and continued by the next start.
+            os._exit(INTERRUPTED)
+        end.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, told)
+    try:
+        yield end
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def announce(url: str, token: str, settings: Settings) -> None:
+    """Say that the server serves, and how to get in.
+
+    The line `ready …` is for programs as well. It goes to both streams, unless both end in the
+    same place: then once. The link is secret, so it never passes through the log.
+    """
+    together = _same_place(sys.stdout, sys.stderr)
+    if not together or settings.log_format == "json":
+        log.info("ready %s", url)
+    lines = [] if together and settings.log_format == "json" else [f"ready {url}"]
+    lines += [f"Sign in (works once, for 15 minutes): {url}/login?token={token}"]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _same_place(one: object, other: object) -> bool:
+    try:
+        places = [os.fstat(stream.fileno()) for stream in (one, other)]  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False
+    return os.path.samestat(*places)
