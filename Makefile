@@ -11,8 +11,10 @@ help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 setup: .venv/.ready-run ## make .venv with the server in it
+	@:
 
 setup-dev: .venv/.ready-dev ## make .venv with the server, tests and checks
+	@:
 
 run: setup ## start the server; prints the one-time link (ARGS="--port 9000")
 	@exec $(BIN)/graphwright serve $(ARGS)

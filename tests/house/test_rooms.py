@@ -1,0 +1,53 @@
+"""Every folder at the top is a room with a place in the import contract, or says that it is none."""
+
+import tomllib
+
+import pytest
+
+from scripts import lint_house
+from tests.house.tree import ROOT, folders_at_the_top
+
+NO_ROOMS = {
+    "frontend", "static", "tests", "benchmarks", "docs", "deploy", "scripts", "skills", "data",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def contract() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+
+
+def test_rooms_of_the_contract_are_the_folders_at_the_top(contract):
+    folders = {name for name in folders_at_the_top() if not name.startswith(".")}
+    assert folders - NO_ROOMS == set(contract["root_packages"])
+
+
+def test_every_room_is_a_package_that_says_what_it_is(contract):
+    for room in contract["root_packages"]:
+        assert (ROOT / room / "__init__.py").read_text().startswith('"""'), room
+
+
+def test_layers_name_every_room_but_the_client(contract):
+    (layers,) = [c["layers"] for c in contract["contracts"] if c["type"] == "layers"]
+    named = {room.strip() for layer in layers for room in layer.split("|")}
+    assert named == set(contract["root_packages"]) - {"client"}
+
+
+def test_every_room_below_the_server_has_a_door(contract):
+    doors = {
+        room
+        for entry in contract["contracts"]
+        if entry["type"] == "protected"
+        for room in entry["protected_modules"]
+    }
+    # core is open to all; nobody may import the server and the client, as no door lets them in.
+    assert doors - {"storage.tables"} == set(contract["root_packages"]) - {
+        "core", "server", "client",
+    }  # fmt: skip
+
+
+def test_house_lint_and_packaging_know_the_same_rooms(contract):
+    assert set(lint_house.ROOMS) == set(contract["root_packages"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packaged = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {name.rstrip("*") for name in packaged} == set(contract["root_packages"])

@@ -1,0 +1,29 @@
+"""The files of the project as they lie here, without what is built or kept beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_NOT_OURS = {"data", "build", "node_modules", "__pycache__"}
+
+
+def folders_at_the_top() -> set[str]:
+    """Return the names of the folders that hold the project's own files."""
+    return {path.relative_to(ROOT).parts[0] for path in files() if path.parent != ROOT}
+
+
+def files(*suffixes: str) -> list[Path]:
+    """Return the project's files whose names end with one of these, or all of them."""
+    found: list[Path] = []
+    for folder, inner, names in os.walk(ROOT):
+        inner[:] = [name for name in inner if _is_ours(name)]
+        found += [Path(folder, name) for name in names if name.endswith(suffixes or ("",))]
+    return [path for path in sorted(found) if path.is_file() and path.name != ".env"]
+
+
+def _is_ours(folder: str) -> bool:
+    if folder.startswith("."):
+        return folder == ".ci"
+    return folder not in _NOT_OURS and not folder.endswith(".egg-info")
