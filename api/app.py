@@ -18,7 +18,7 @@ import api.pages.routes
 import api.preferences.routes
 import api.runs.routes
 import api.sessions.routes
-from api import errors, openapi
+from api import errors, openapi, sse
 from api.middleware import BodyLimit, Edge, HostGuard
 from api.services import Services
 
@@ -57,6 +57,7 @@ def create_app(services: Services) -> FastAPI:
             Middleware(BodyLimit, limit=upload_limit),
         ],
     )
+    sse.begin()
     app.state.services = services
     errors.install(app)
     openapi.install(app)

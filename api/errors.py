@@ -131,7 +131,11 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
         answer = response_of(kind())
     else:
         phrase = HTTPStatus(http.status_code).phrase
-        body = {"code": f"http_{http.status_code}", "message": phrase, "details": {}}
+        body: dict[str, Any] = {
+            "code": f"http_{http.status_code}",
+            "message": phrase,
+            "details": {},
+        }
         answer = JSONResponse({"error": body}, status_code=http.status_code)
     answer.headers.update(http.headers or {})
     return answer
@@ -169,7 +173,7 @@ def _model(kind: type[GraphwrightError]) -> type[BaseModel]:
     codes = tuple(sorted({kind.code} | {child.code for child in kind.__subclasses__()}))
     inner = create_model(
         f"{kind.__name__}Info",
-        code=(Literal[codes], ...),
+        code=(cast("Any", Literal[codes]), ...),
         message=(str, Field(examples=[kind().message])),
         details=(dict[str, Any], Field(default_factory=dict)),
         retry_after=(float | None, Field(default=None, description="Seconds to wait.")),

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from starlette.datastructures import FormData, Headers
+from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from core.errors import BadRequest, Invalid, TooLarge
@@ -121,11 +121,13 @@ def parse_urlencoded(body: bytes) -> FormData:
         BadRequest: it is not UTF-8, or has too many fields.
     """
     try:
-        pairs = parse_qsl(
-            body.decode("utf-8"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=FORM_FIELDS,
+        pairs: list[tuple[str, str | UploadFile]] = list(
+            parse_qsl(
+                body.decode("utf-8"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=FORM_FIELDS,
+            )
         )
     except UnicodeDecodeError as error:
         raise BadRequest("The form is not UTF-8.") from error

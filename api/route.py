@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.params import Form
 from fastapi.routing import APIRoute
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 
 from api.parsing import (
     JSON_BYTES,
@@ -168,13 +168,15 @@ def _check_names(request: Request, known: frozenset[str]) -> None:
         raise BadRequest("The query has a name twice.")
 
 
-def _texts(value: Any) -> list[tuple[str, str]]:
+def _texts(value: Any) -> list[tuple[str, str | UploadFile]]:
     if not isinstance(value, dict):
         raise Invalid("The body must be a JSON object.")
     entries = cast("Mapping[str, Any]", value)
-    fields = [(name, item) for name, item in entries.items() if item is not None]
-    for name, item in fields:
-        if not isinstance(item, str):
+    fields: list[tuple[str, str | UploadFile]] = []
+    for name, item in entries.items():
+        if isinstance(item, str):
+            fields.append((name, item))
+        elif item is not None:
             raise Invalid("Not allowed.", details={"fields": [_must_be_text(name)]})
     return fields
 

@@ -10,11 +10,12 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import orjson
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import AppStatus
 from starlette.types import Message, Receive, Scope, Send
 
 from core.clock import Clock
@@ -66,7 +67,7 @@ class EventStream(EventSourceResponse):
     def __init__(self, events: AsyncIterator[StoredEvent], stream: Stream) -> None:
         self._stream = stream
         self._gone = False
-        super().__init__(
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - a bare dict in its types
             _frames(events),
             headers=stream.headers(),
             ping=HEARTBEAT_SECONDS,
@@ -98,6 +99,15 @@ class EventStream(EventSourceResponse):
                 await self._stream.check()
             except (Unauthenticated, Forbidden):
                 scope.cancel()
+
+
+def begin() -> None:
+    """Forget that an earlier server of this process was told to end.
+
+    The library keeps that in a global of its own, which nothing takes back: every stream of the
+    next server would end at once.
+    """
+    AppStatus.should_exit = False
 
 
 def frame(event: StoredEvent) -> bytes:
@@ -147,12 +157,7 @@ def openapi_stream(example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _frames(events: AsyncIterator[StoredEvent]) -> AsyncGenerator[bytes]:
-    source = events if isinstance(events, AsyncGenerator) else None
-    if source is None:
-        async for event in events:
-            yield frame(event)
-        return
-    async with aclosing(source):
+    async with aclosing(cast("AsyncGenerator[StoredEvent]", events)) as source:
         async for event in source:
             yield frame(event)
 

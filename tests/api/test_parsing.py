@@ -1,6 +1,7 @@
 """What comes from outside is refused where it could not be kept as it was sent."""
 
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from api import parsing
-from core.errors import BadRequest, GraphwrightError, Invalid, TooLarge
+from core.errors import BadRequest, GraphwrightError, Invalid, RequestError, TooLarge
 
 pytestmark = pytest.mark.req("CHAT-01", "CHAT-12", "OPS-13")
 
@@ -65,10 +66,8 @@ def test_everything_else_comes_through_unchanged(value: object):
 @settings(deadline=None, derandomize=True)
 def test_no_bytes_at_all_raise_anything_but_a_named_error(body: bytes):
     for parse in (parsing.parse_json, parsing.parse_urlencoded, parsing.check_query):
-        try:
+        with suppress(RequestError):
             parse(body)
-        except GraphwrightError as error:
-            assert 400 <= error.status < 500
 
 
 @pytest.mark.parametrize(
