@@ -75,14 +75,20 @@ class EmbeddedPostgres:
         """The folder of the cluster, for messages."""
         return self._home.path
 
-    async def leave(self, *, say: Callable[[str], None] = lambda _: None) -> None:
-        """Stop using the cluster; the last user stops the server. Calling it twice is fine."""
+    async def leave(self, *, say: Callable[[str], None] = lambda _: None) -> bool:
+        """Stop using the cluster; the last user stops the server. Calling it twice is fine.
+
+        Returns:
+            Whether this was the last user.
+        """
         if self._left:
-            return
+            return False
         self._left = True
         async with exclusively(self._home.path, self._clock, say):
-            if self._membership.leave():
+            last = self._membership.leave()
+            if last:
                 await postmaster.stop(self._home, self._clock, say)
+            return last
 
 
 def embedded_url(data_dir: Path) -> str | None:
@@ -124,9 +130,7 @@ async def _run(
     if server is None:
         await asyncio.to_thread(homes.write_configuration, home, user)
         await asyncio.to_thread(postmaster.launch, programs, home, user)
-    await postmaster.until_ready(
-        home, clock, say, lambda: postmaster.launch(programs, home, user)
-    )
+    await postmaster.until_ready(home, clock, say, lambda: postmaster.launch(programs, home, user))
     if not (home.path / _PROVISIONED).exists():
         await _provision(home)
         (home.path / _PROVISIONED).touch(mode=0o600)
@@ -149,7 +153,9 @@ async def _provision(home: Home) -> None:
                     sql.Identifier(ROLE), sql.Literal(password)
                 )
             )
-        found = await connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+        found = await connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)
+        )
         if await found.fetchone() is None:
             await connection.execute(
                 sql.SQL("CREATE DATABASE {} OWNER {}").format(

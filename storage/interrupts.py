@@ -36,9 +36,7 @@ class Interrupts(Repository):
         )
         return None if row is None else _record(row)
 
-    async def take(
-        self, principal: Principal, session_id: str, token: str
-    ) -> InterruptRecord:
+    async def take(self, principal: Principal, session_id: str, token: str) -> InterruptRecord:
         """Return the question that this token answers, under the session's lock.
 
         Of two transactions with one token the second waits here for the first, and is then told
@@ -60,8 +58,7 @@ class Interrupts(Repository):
             select(interrupts)
             .where(
                 interrupts.c.session_id == session_id,
-                (interrupts.c.token == token)
-                | (interrupts.c.status == InterruptStatus.PENDING),
+                (interrupts.c.token == token) | (interrupts.c.status == InterruptStatus.PENDING),
             )
             .with_for_update()
         )

@@ -60,9 +60,7 @@ class Messages(Repository):
             statement.on_conflict_do_update(
                 index_elements=["id"],
                 set_={key: statement.excluded[key] for key in ("parts", "text", "status")},
-                where=and_(
-                    scope(messages, principal), messages.c.session_id == message.session_id
-                ),
+                where=and_(scope(messages, principal), messages.c.session_id == message.session_id),
             ).returning(messages)
         )
         if made is None:

@@ -63,9 +63,7 @@ def to_record(record: type[Record], row: Mapping[Any, Any], **instead: Any) -> R
 
 def to_row(record: Any, table: Table) -> dict[str, Any]:
     """Return the fields of a record that are columns of the table."""
-    return {
-        name: getattr(record, name) for name in _fields(type(record)) if name in table.columns
-    }
+    return {name: getattr(record, name) for name in _fields(type(record)) if name in table.columns}
 
 
 def like(text: str) -> str:

@@ -104,9 +104,7 @@ class Runs(Repository):
         """
         return await self._found(_RUN.where(runs.c.id == run_id).with_for_update(of=runs))
 
-    async def list(
-        self, principal: Principal, session_id: str, limit: int = 50
-    ) -> list[RunRecord]:
+    async def list(self, principal: Principal, session_id: str, limit: int = 50) -> list[RunRecord]:
         """Return the last runs of a session, newest first; none for a foreign session."""
         statement = _RUN.where(scope(runs, principal), runs.c.session_id == session_id)
         newest = (runs.c.created_at.desc(), runs.c.id.desc())
@@ -191,9 +189,7 @@ class Runs(Repository):
                 raise SessionBusy from error
             raise
 
-    async def finish(
-        self, run: RunRecord, status: RunStatus, at: datetime, **fields: Any
-    ) -> bool:
+    async def finish(self, run: RunRecord, status: RunStatus, at: datetime, **fields: Any) -> bool:
         """End a run only if this owner and attempt still hold it; false where they do not."""
         return bool(
             await self._changed(

@@ -239,4 +239,3 @@ def _snippet(row: RowMapping, q: str) -> str | None:
     begin = max(at - SNIPPET // 2, 0)
     piece = " ".join(found[begin : begin + SNIPPET].split())
     return ("…" if begin else "") + piece + ("…" if begin + SNIPPET < len(found) else "")
-

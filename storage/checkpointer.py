@@ -1,0 +1,89 @@
+"""Checkpoints on PostgreSQL: LangGraph's saver, made strict about what it builds from bytes.
+
+One object per run over the process's pool (the saver locks itself). Deserialising builds only
+types that LangGraph counts as safe, and says so loudly where a checkpoint asks for another one
+(case D13): the thread is damaged, nothing is executed, nothing is silently left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from psycopg import AsyncCursor
+from psycopg.rows import DictRow
+from psycopg_pool import AsyncConnectionPool
+
+from core.errors import CheckpointDamaged
+from storage.failures import translated
+
+_FORMS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
+"""What this release writes. Older forms of the library could name classes and are refused."""
+
+_refused = threading.local()
+"""Names that the library refused to build, in the call that this thread is in."""
+
+
+def _note(event: SerdeEvent) -> None:
+    names: list[str] | None = getattr(_refused, "names", None)
+    if names is not None and event["kind"] in ("msgpack_blocked", "msgpack_method_blocked"):
+        names.append(f"{event['module']}.{event['name']}")
+
+
+register_serde_event_listener(_note)
+
+
+class StrictSerializer(JsonPlusSerializer):
+    """Reads what this product writes, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(pickle_fallback=False, allowed_msgpack_modules=None)
+
+    def with_msgpack_allowlist(self, extra_allowlist: Any) -> JsonPlusSerializer:
+        """Keep the list as it is: graphs store messages and plain data only."""
+        del extra_allowlist
+        return self
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return the stored value.
+
+        Raises:
+            CheckpointDamaged: the bytes name a type that is not on the list, or are no message.
+        """
+        if data[0] not in _FORMS:
+            raise CheckpointDamaged(f"A checkpoint is stored in the unknown form «{data[0]}».")
+        before: list[str] | None = getattr(_refused, "names", None)
+        _refused.names = []
+        try:
+            value = super().loads_typed(data)
+            if _refused.names:
+                raise CheckpointDamaged(
+                    f"A checkpoint asks for the type {_refused.names[0]}, which is not allowed."
+                )
+        except ValueError as error:  # msgpack's own errors are of this kind
+            raise CheckpointDamaged("A checkpoint cannot be read.") from error
+        finally:
+            _refused.names = before
+        return value
+
+
+SERIALIZER: Final = StrictSerializer()
+
+
+class Checkpointer(AsyncPostgresSaver):
+    """The saver of one run."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+        super().__init__(pool, serde=SERIALIZER)
+
+    @asynccontextmanager
+    async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:
+        """Give a cursor as the saver does, with its failures as the product's own errors."""
+        with translated():
+            async with super()._cursor(pipeline=pipeline) as cursor:
+                yield cursor

@@ -1,0 +1,3 @@
+"""Fixtures for all tests. The code is in `tests/support/`."""
+
+pytest_plugins = ["tests.support.postgres", "tests.support.scripted_fixture"]
