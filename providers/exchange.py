@@ -117,7 +117,7 @@ class _Reader:
         )
 
     async def _read(self, response: httpx.Response) -> Answer:
-        if response.status_code >= 300:  # noqa: PLR2004 - redirects are not followed
+        if response.status_code >= 300:
             raise await self._refusal(response)
         if (
             self._connection.stream_options is None

@@ -62,7 +62,7 @@ def from_response(
     said, code = _said(body)
     kind = _kind(status, f"{code} {said}")
     hint = _HINTS.get(kind, "")
-    where = headers.get("location", "") if 300 <= status < 400 else ""  # noqa: PLR2004
+    where = headers.get("location", "") if 300 <= status < 400 else ""
     parts = [said and f"“{quote(said)}”", where and f"it points to {quote(where)}", hint]
     text = "; ".join(part for part in parts if part)
     error = kind(f"{provider} answered {status}{': ' + text if text else ''}")
@@ -119,19 +119,19 @@ def _seconds(text: str) -> float | None:
 def _kind(status: int, text: str) -> type[errors.ProviderError]:
     if _is_overflow(status, text):
         return errors.ContextOverflow
-    if status == 402 or (_SPENT.search(text) and status in (0, 403, 429)):  # noqa: PLR2004
+    if status == 402 or (_SPENT.search(text) and status in (0, 403, 429)):
         return errors.ProviderRefused
     if status in (400, 404, 422) and _NO_MODEL.search(text):
         return errors.ProviderModelMissing
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    return errors.ProviderOverloaded if status >= 500 else errors.ProviderRefused  # noqa: PLR2004
+    return errors.ProviderOverloaded if status >= 500 else errors.ProviderRefused
 
 
 def _is_overflow(status: int, text: str) -> bool:
-    if status == 429:  # noqa: PLR2004
+    if status == 429:
         return bool(_REQUEST_TOO_LARGE.search(text))
-    if status == 413:  # noqa: PLR2004
+    if status == 413:
         return True
     if status in (401, 402, 403, 404) or _PER_MINUTE.search(text):
         return bool(status not in (401, 402, 403, 404) and _REQUEST_TOO_LARGE.search(text))

@@ -25,6 +25,8 @@ class WireHandle:
     """A model of a connection. Implements `core.ports.ModelHandle`."""
 
     name: str
+    provider: str
+    """Name of the connection, for messages."""
     connection: Connection
     retries: Retries
     context_window: int
@@ -34,11 +36,6 @@ class WireHandle:
     is_demo: bool = False
     _model: WireChatModel | None = None
     _importing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def provider(self) -> str:
-        """Name of the connection, for messages."""
-        return self.connection.name
 
     async def ask(
         self,

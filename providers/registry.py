@@ -14,7 +14,7 @@ from providers.connection import OPENAI, Connection, fault_of_url
 from providers.demo import DemoHandle
 from providers.handle import WireHandle
 from providers.retry import Retries
-from providers.windows import reserve_of, window_of
+from providers.windows import UNKNOWN, reserve_of, window_of
 
 DEMO: Final = "demo"
 
@@ -32,7 +32,7 @@ class ModelRegistry:
         self._handles: dict[str, ModelHandle] = {}
         if settings.openai_model:
             self._handles[settings.openai_model] = _handle(settings, self._connection)
-        self._handles.setdefault(DEMO, DemoHandle(clock))
+        self._handles.setdefault(DEMO, DemoHandle(clock, settings.context_limit or UNKNOWN))
 
     def get(self, name: str | None) -> ModelHandle:
         """Return the model, or the default one for `None`.
@@ -86,6 +86,7 @@ def _handle(settings: Settings, connection: Connection) -> WireHandle:
     window, known = window_of(settings.openai_model, settings.context_limit)
     return WireHandle(
         name=settings.openai_model,
+        provider=connection.name,
         connection=connection,
         retries=Retries(settings.openai_max_retries, settings.model_max_wait),
         context_window=window,

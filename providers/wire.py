@@ -106,7 +106,7 @@ class WireChatModel(ChatOpenAI):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002 - LangChain's
         **kwargs: Any,
     ) -> ChatResult:
         call = current_call.get() or Call()
@@ -167,7 +167,7 @@ def message_of(answer: exchange.Answer, payload: Mapping[str, Any], provider: st
         content=turn.text,
         tool_calls=valid,
         invalid_tool_calls=invalid,
-        usage_metadata=counts,  # pyright: ignore[reportArgumentType] - a plain dict of its shape
+        usage_metadata=counts,
         additional_kwargs={**more, "refusal": turn.text} if turn.refused else more,
         response_metadata={
             "finish_reason": turn.finish,

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from core.clock import SystemClock
 from tests.support.scripted_turns import (
     Gate,
     Pause,
@@ -76,7 +77,7 @@ class Exchange:
 
     async def _step(self, step: Step, turn: Turn, usage: Callable[[], Any]) -> None:
         if isinstance(step, Pause):
-            await self._unless_left(asyncio.sleep(step.seconds))
+            await self._unless_left(SystemClock().sleep(step.seconds))
         elif isinstance(step, Wait):
             self._gates.append(step.gate)
             await self._unless_left(step.gate.pass_through(asyncio.get_running_loop()))
@@ -94,7 +95,7 @@ class Exchange:
             piece = data[start : start + size]
             await self._send(b"%x\r\n%b\r\n" % (len(piece), piece))
             if turn.piece:
-                await asyncio.sleep(turn.piece_pause)
+                await SystemClock().sleep(turn.piece_pause)
 
     async def _send(self, data: bytes) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,12 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _REQUEST = frozenset(
-    "model messages stream stream_options tools tool_choice parallel_tool_calls temperature top_p"
-    " max_tokens max_completion_tokens stop seed n user response_format frequency_penalty"
-    " presence_penalty".split()
-)
+    {
+        "model", "messages", "stream", "stream_options", "tools", "tool_choice", "stop", "seed",
+        "parallel_tool_calls", "temperature", "top_p", "max_tokens", "max_completion_tokens", "n",
+        "user", "response_format", "frequency_penalty", "presence_penalty",
+    }
+)  # fmt: skip
 _MESSAGE = {
     "system": frozenset({"role", "content"}),
     "user": frozenset({"role", "content"}),
@@ -158,7 +161,7 @@ def _order_faults(messages: list[Any], rules: Rules) -> Iterator[str]:
     if spoken[:1] not in (["user"], []):
         yield f"the conversation begins with a message of role {spoken[0]!r}"
     if rules.two_users:
-        for number, (first, second) in enumerate(zip(spoken, spoken[1:], strict=False)):
+        for number, (first, second) in enumerate(itertools.pairwise(spoken)):
             if first == second == "user":
                 yield f"two user messages in a row (the {number + 1}th spoken message)"
 

@@ -110,7 +110,12 @@ def frame(delta: Any = None, finish: str | None = None, **more: Any) -> dict[str
 
 def chunk(choices: Any, **more: Any) -> dict[str, Any]:
     """Make a chunk with exactly those choices."""
-    base = {"id": "chatcmpl-s", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    base = {
+        "id": "chatcmpl-s",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "scripted",
+    }
     return {**base, "choices": choices, **more}
 
 
