@@ -48,6 +48,7 @@ class Product:
     app: ASGIApp
     environment: RuntimeEnvironment
     identity: Identity
+    database: Database
 
 
 @asynccontextmanager
@@ -86,7 +87,7 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
                 version=version("graphwright"),
             )
         )
-        yield Product(app, environment, identity)
+        yield Product(app, environment, identity, database)
 
 
 def prepare_process(loaded: Loaded) -> None:

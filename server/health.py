@@ -29,7 +29,7 @@ class Health:
 
     async def parts(self) -> Sequence[Part]:
         """Return every part; `needed` ones decide whether the server is ready."""
-        database, migrations, disk, worker = await asyncio.gather(
+        database, migrations, disk, runtime = await asyncio.gather(
             checks.database_part(self.database),
             checks.migrations_part(self.database.url),
             checks.disk_part(self.loaded.settings.data_dir),
@@ -38,12 +38,11 @@ class Health:
         return (
             database,
             migrations,
-            worker,
+            *runtime,
             checks.model_part(self.models),
             checks.extensions_part(self.assembly),
             disk,
             checks.settings_part(self.loaded),
             checks.sandbox_part(),
-            checks.scheduler_part(),
             checks.workbench_part(self.static),
         )

@@ -60,7 +60,7 @@ async def _run(
                 await end.wait()
             log.info("ending", extra={"kv": {"drain_seconds": loaded.settings.drain_seconds}})
             # Clients keep their streams until their runs have come to rest.
-            await product.environment.drain()
+            await product.environment.worker.stop()
     log.info("ended")
 
 
