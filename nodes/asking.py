@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from core.context import RunContext
 from nodes.prompt import system_prompt
 from nodes.state import State, messages_of, summary_of
-from nodes.tokens import counted, estimate, size_of, size_of_all, size_of_tools
+from nodes.tokens import counted, estimate_text, size_of, size_of_all, size_of_tools
 from nodes.view import build_view
 
 
@@ -61,7 +61,7 @@ def count_usage(
 
 def short_enough(text: str, tokens: int) -> str:
     """Cut a text to about that many tokens, keeping its beginning and end."""
-    if estimate(text) <= tokens:
+    if estimate_text(text) <= tokens:
         return text
-    keep = max(int(len(text) * tokens / estimate(text)), 20)
+    keep = max(int(len(text) * tokens / estimate_text(text)), 20)
     return f"{text[: keep * 3 // 4]}\n… left out …\n{text[-(keep // 4) :]}"

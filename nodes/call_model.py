@@ -91,7 +91,9 @@ async def _ask(state: State, runtime: Runtime[RunContext]) -> tuple[list[Any], A
 
 async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict[str, Any]:
     """Return the update of a turn: its calls sorted, or its emptiness counted."""
-    cut = _hit_output_limit(answer, ctx)
+    metadata = answer.response_metadata
+    # The provider's adapter tells a cut turn also where the server relabels it (L12).
+    cut = bool(metadata.get("truncated")) or metadata.get("finish_reason") == "length"
     calls = calls_of(answer)
     if not calls and not answer.text.strip():
         loop["empty"] += 1
@@ -104,15 +106,6 @@ async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> d
     loop["truncated"] = loop["truncated"] + 1 if cut and calls else 0
     decisions = await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}
     return {"messages": [answer], "loop": loop, "decisions": decisions}
-
-
-def _hit_output_limit(answer: AIMessage, ctx: RunContext) -> bool:
-    """Tell whether the turn was cut, also where the server gives it another finish reason."""
-    if answer.response_metadata.get("finish_reason") in ("length", "max_tokens"):
-        return True
-    usage = answer.usage_metadata
-    spent = usage["output_tokens"] if usage else 0
-    return 0 < ctx.model.max_output == spent
 
 
 def too_often_truncated(loop: dict[str, Any]) -> bool:

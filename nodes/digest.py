@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from core.context import RunContext
 from core.errors import ProviderJunk
 from nodes.asking import count_usage, short_enough
-from nodes.tokens import estimate
+from nodes.tokens import estimate_text
 from nodes.view import Group
 
 RULES = """\
@@ -56,7 +56,7 @@ async def digest(
     Raises:
         ProviderError: the model failed, or answered with nothing.
     """
-    room = max(input_limit - estimate(RULES) - output_limit - 100, 200)
+    room = max(input_limit - estimate_text(RULES) - output_limit - 100, 200)
     summary, spent = before, 0
     for piece in pieces(transcript(groups), room):
         earlier = f"<earlier_summary>\n{summary}\n</earlier_summary>\n\n" if summary else ""
@@ -85,7 +85,7 @@ def pieces(entries: Sequence[str], room: int) -> Iterator[str]:
     piece: list[str] = []
     used = 0
     for entry in _divided(entries, room):
-        size = estimate(entry)
+        size = estimate_text(entry)
         if piece and used + size > room:
             yield "\n\n".join(piece)
             piece, used = [], 0
@@ -97,7 +97,7 @@ def pieces(entries: Sequence[str], room: int) -> Iterator[str]:
 
 def _divided(entries: Sequence[str], room: int) -> Iterator[str]:
     for entry in entries:
-        size = estimate(entry)
+        size = estimate_text(entry)
         step = len(entry) if size <= room else max(len(entry) * room // (size + 1), 50)
         for start in range(0, len(entry), step):
             yield entry[start : start + step]

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from core.ids import derived_id
-from nodes.view import group
+from nodes.view import TURN, group
 from tools.result import Outcome, failed, for_model
 
 CLOSED = "This call was not carried out: the run ended before it."
@@ -43,6 +43,7 @@ def result_message(
         tool_call_id=call["id"],
         name=call["name"] or "unnamed",
         id=result_id(turn_id, call["id"]),
+        additional_kwargs={TURN: turn_id},
         status="success" if outcome.status == "completed" else "error",
         artifact={
             "tool": call["name"],
@@ -72,5 +73,8 @@ def closing_results(
                 turn_id = str(entry.head and entry.head.id)
                 message = result_message(turn_id, call, failed(reason), limit=4_000)
                 message.artifact["status"] = status
+                if any(other.id == message.id for other in (*entry.results, *closing)):
+                    # Two calls of one turn with one id, as only foreign histories have them.
+                    message.id = result_id(turn_id, f"{call['id']} {len(closing)}")
                 closing.append(message)
     return closing

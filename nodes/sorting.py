@@ -137,8 +137,8 @@ async def _granted(calls: list[dict[str, Any]], ctx: RunContext) -> frozenset[st
 
 def _unreadable(call: Mapping[str, Any]) -> str:
     return (
-        f"The arguments of this call were not a JSON object, so it was not carried out. "
-        f"They began with: {call['raw'][:200]!r}. Issue the call again with one JSON object."
+        f"This call was not carried out: {call['invalid']} Its arguments began with: "
+        f"{call['raw'][:200]!r}. Issue it again with one JSON object as arguments."
     )
 
 

@@ -9,25 +9,27 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from core.context import RunContext
+from core.tokens import PER_MESSAGE, estimate_text
 
-BYTES_PER_TOKEN = 3.5
-"""Close to the truth for English, code and Chinese (three bytes a character) alike."""
-PER_MESSAGE = 4
-
-
-def estimate(text: str) -> int:
-    """Return about how many tokens a text takes."""
-    return int(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN) + 1
+__all__ = [
+    "PER_MESSAGE",
+    "counted",
+    "estimate_text",
+    "size_of",
+    "size_of_all",
+    "size_of_tools",
+    "usable_window",
+]
 
 
 def size_of(message: BaseMessage) -> int:
     """Return about how many tokens one message takes."""
-    tokens = PER_MESSAGE + estimate(message.text)
+    tokens = PER_MESSAGE + estimate_text(message.text)
     if isinstance(message, AIMessage):
         for call in (*message.tool_calls, *message.invalid_tool_calls):
             args = call["args"]
             text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-            tokens += PER_MESSAGE + estimate(f"{call['name']}{text}")
+            tokens += PER_MESSAGE + estimate_text(f"{call['name']}{text}")
     return tokens
 
 
@@ -38,7 +40,7 @@ def size_of_all(messages: Sequence[BaseMessage]) -> int:
 
 def size_of_tools(schemas: Sequence[Mapping[str, Any]]) -> int:
     """Return about how many tokens the declarations of tools take."""
-    return sum(estimate(json.dumps(schema, ensure_ascii=False)) for schema in schemas)
+    return sum(estimate_text(json.dumps(schema, ensure_ascii=False)) for schema in schemas)
 
 
 def usable_window(ctx: RunContext) -> int:

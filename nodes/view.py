@@ -24,6 +24,9 @@ SHORT = 1_200
 """Characters from which an old tool result is worth shortening."""
 HEAD, TAIL = 500, 200
 
+TURN = "graphwright_turn"
+"""Mark in a result's `additional_kwargs`: id of the turn that asked for it."""
+
 _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LOST_START = "(The beginning of this conversation is no longer available.)"
 _NO_RESULT = "This call has no result: the run ended before it was carried out."
@@ -54,14 +57,18 @@ class Group:
 def group(messages: Sequence[AnyMessage]) -> list[Group]:
     """Put each result to the turn that asked for it, wherever it stands.
 
-    A late result belongs to the nearest earlier turn that has a call of its id. Results
-    without such a turn form groups without a head, which are never shown to a model.
+    A result belongs to the turn that its mark names; without a mark to the nearest earlier
+    turn that has a call of its id. Results without such a turn form groups without a head,
+    which are never shown to a model.
     """
     groups: list[Group] = []
     asked: dict[str, Group] = {}
+    turns: dict[str | None, Group] = {}
     for message in messages:
         if isinstance(message, ToolMessage):
-            owner = asked.get(message.tool_call_id)
+            owner = turns.get(message.additional_kwargs.get(TURN)) or asked.get(
+                message.tool_call_id
+            )
             if owner is None:
                 groups.append(Group(None, [message]))
             else:
@@ -70,6 +77,7 @@ def group(messages: Sequence[AnyMessage]) -> list[Group]:
         entry = Group(message)
         groups.append(entry)
         if isinstance(message, AIMessage):
+            turns[message.id] = entry
             for call in calls_of(message):
                 asked[call["id"]] = entry
     for entry in groups:
@@ -161,21 +169,28 @@ def result_path(message_id: str) -> str:
 
 def shorten(message: ToolMessage) -> ToolMessage:
     """Return the result with its middle left out and the way to read the whole."""
+    body = _body(message)
+    data = body.get("data")
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    # A result that was over the limit when it came names its place already.
+    meta = {"whole": f"read_file {result_path(str(message.id))}", **(body.get("meta") or {})}
+    short = {
+        "status": body.get("status", "completed"),
+        "data": f"{text[:HEAD]}\n… shortened …\n{text[-TAIL:]}",
+        "meta": meta | {"shortened_from": len(text)},
+    }
+    content = json.dumps(short, ensure_ascii=False)
+    return message.model_copy(update={"content": content, "artifact": None})
+
+
+def _body(message: ToolMessage) -> dict[str, Any]:
+    """Return status, data and meta of a result, also of one that another graph wrote."""
     content = str(message.content)
     try:
         body = json.loads(content)
     except ValueError:
-        body = {"status": message.status, "data": content}
-    data = body.get("data") if isinstance(body, dict) else content
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    status = body.get("status", "completed") if isinstance(body, dict) else "completed"
-    meta = dict(body.get("meta") or {}) if isinstance(body, dict) else {}
-    # A result that was over the limit when it came has its own place already.
-    meta.setdefault("whole", f"read_file {result_path(str(message.id))}")
-    meta["shortened_from"] = len(text)
-    short = f"{text[:HEAD]}\n… shortened …\n{text[-TAIL:]}"
-    content = json.dumps({"status": status, "data": short, "meta": meta}, ensure_ascii=False)
-    return message.model_copy(update={"content": content, "artifact": None})
+        body = None
+    return body if isinstance(body, dict) and "data" in body else {"data": content}
 
 
 class _Ids:

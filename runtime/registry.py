@@ -138,9 +138,8 @@ def _references(
 
 
 def _declared_name(function: Callable[..., Any]) -> str:
-    said = getattr(function, DECLARATION, None)
-    name = said.get("name") if isinstance(said, dict) else None
-    return str(name or getattr(function, "__name__", function))
+    said: Mapping[str, Any] = getattr(function, DECLARATION, {})
+    return str(said.get("name") or getattr(function, "__name__", function))
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -42,7 +42,7 @@ async def carry_out(
         return failed(problem.message, "denied")
     except (ToolError, GraphwrightError) as problem:
         return failed(problem.message)
-    except Exception:
+    except Exception:  # boundary: results whose own methods raise
         _log.exception("tool result unusable", extra={"kv": {"tool": spec.name}})
         return failed(_unexpected(spec))
 
@@ -81,7 +81,7 @@ async def _guarded(
     """Return what the tool returned or raised: SystemExit in a task would stop the event loop."""
     try:
         return await spec.call(args, ctx), None
-    except BaseException as problem:
+    except BaseException as problem:  # boundary: tool code may raise anything
         return None, problem
 
 

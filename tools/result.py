@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
 import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from pydantic import BaseModel
 
 from core.text import clean
 from core.tooling import Source, Sourced
@@ -119,11 +122,13 @@ def _nested(value: Any, room: _Room, depth: int) -> Any:
 
 def _open(value: Any) -> Any:
     """Return the plain content of well-known kinds of objects."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        return value.__name__
+    if dataclasses.is_dataclass(value):
         return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-    if callable(getattr(value, "model_dump", None)):
+    if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if callable(getattr(value, "isoformat", None)):
+    if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, set | frozenset):
         return sorted(value, key=lambda item: (type(item).__name__, str(item)))

@@ -28,7 +28,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
         value, error = None, None
         try:
             value = context.run(function)
-        except BaseException as problem:
+        except BaseException as problem:  # boundary: handed over to the caller
             error = problem
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, error)
