@@ -29,15 +29,16 @@ _OVERFLOW: Final = re.compile(
     r"|(prompt|input|inputs|request|messages?|conversation|text)\b.{0,40}\b(too|over)[- ]?(long|large)"
     r"|too long by \d|too many (input )?tokens|exceeds? max(imum)? length"
     r"|reduce the length of (the|your) (messages|prompt|input)|shorten (the|your) (prompt|input)"
-    r"|(input|prompt)[ _-]?(token|length)s?\b.{0,60}\b(exceed|maximum|limit|range|must be)"
+    r"|(input|prompt)[ _-]?(token|length)s?\b.{0,60}\b(exceed|maximum|limit|range|must be|should be)"
     r"|exceed.{0,60}\b(maximum|max|limit)\b.{0,30}\b(input|prompt|context)"
     r"|inputs.{0,20}tokens.{0,40}must be"
     r"|(输入|上下文|提示|消息).{0,20}(过长|超出|超过|太长)|(超出|超过).{0,20}(上下文|最大长度|输入长度)",
     re.I | re.S,
 )
 
-_OUTPUT_FIELD: Final = re.compile(r"max_(completion_|new_)?tokens\b(?!.{0,200}(context|prompt|input))", re.I | re.S)  # fmt: skip
-"""Complaints about the wished output length are not about the prompt."""
+_OUTPUT_FIELD: Final = re.compile(r"max_(completion_|new_)?tokens\b", re.I)
+_PROMPT_WORD: Final = re.compile(r"\b(context|prompt|inputs?|messages)\b", re.I)
+"""A complaint about the wished output length alone is not about the prompt."""
 
 _NO_MODEL: Final = re.compile(
     r"model.{0,120}(not found|not exist|does ?n.t exist|unknown|not available|not supported)"
@@ -135,7 +136,9 @@ def _is_overflow(status: int, text: str) -> bool:
         return True
     if status in (401, 402, 403, 404) or _PER_MINUTE.search(text):
         return bool(status not in (401, 402, 403, 404) and _REQUEST_TOO_LARGE.search(text))
-    return bool(_OVERFLOW.search(text)) and not _OUTPUT_FIELD.search(text)
+    if _OUTPUT_FIELD.search(text) and not _PROMPT_WORD.search(text):
+        return False
+    return bool(_OVERFLOW.search(text))
 
 
 _BY_STATUS: Final[Mapping[int, type[errors.ProviderError]]] = {
