@@ -57,6 +57,10 @@ class FileStore(Protocol):
         """Store an uploaded file under `/workspace/uploads/`, never overwriting another."""
         ...
 
+    async def remove(self, path: str) -> None:
+        """Remove one file."""
+        ...
+
     async def delete_all(self) -> None:
         """Remove everything of this project."""
         ...

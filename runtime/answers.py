@@ -142,7 +142,10 @@ def _decision(
 def _edited(
     decision: Mapping[str, Any], tool: str, where: str, tools: Mapping[str, ToolSpec]
 ) -> dict[str, Any]:
-    args = _object(decision.get("args"), f"{where}.args")
+    args = decision.get("args")
+    if not isinstance(args, dict):
+        raise Invalid(f"{where}.args: an object is expected.")
+    args = cast("dict[str, Any]", args)
     spec = tools.get(tool)
     if spec is None:
         raise Invalid(f"{where}: the tool {tool} is not there any more; reject the call instead.")
@@ -210,7 +213,8 @@ def _check_plan(body: dict[str, Any]) -> Answer:
 def _object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid(f"{where}: an object is expected.")
-    return cast("dict[str, Any]", value)
+    # A field that is null was left out by a client that always writes all of them.
+    return {key: item for key, item in cast("dict[str, Any]", value).items() if item is not None}
 
 
 def _list(value: Any, where: str) -> list[Any]:

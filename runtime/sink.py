@@ -70,8 +70,12 @@ class Buffer:
         self._due(first)
 
     def reset(self, message_id: str, reason: str) -> None:
-        """Tell that a message starts anew, and forget what was kept of it."""
-        self.partials.pop(message_id, None)
+        """Tell that a message starts anew, and forget what was kept of it.
+
+        Where nothing of it was shown there is nothing to tell.
+        """
+        if self.partials.pop(message_id, None) is None:
+            return
         self._begun -= {(message_id, True), (message_id, False)}
         self.event(events.MessageReset(message_id=message_id, reason=reason))
 

@@ -1,0 +1,132 @@
+"""The one place that claims runs, and the life signs of those who hold them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import timedelta
+
+from core.clock import Clock
+from core.errors import Unavailable
+from core.faults import fault
+from core.ids import new_id
+from core.log import get_logger
+from core.records import OwnerRecord, RunRecord
+from core.settings import Settings
+from core.types import RunStatus
+from storage.database import Database
+
+log = get_logger(__name__)
+
+
+class Claims:
+    """This process as an owner of runs."""
+
+    def __init__(
+        self, database: Database, tickets: Tickets, settings: Settings, clock: Clock
+    ) -> None:
+        self._database = database
+        self._tickets = tickets
+        self._settings = settings
+        self._clock = clock
+        self.owner_id = new_id()
+        self._silent_until = 0.0
+
+    async def register(self, kind: str) -> None:
+        """Put this process on the list of those who may hold runs."""
+        now = self._clock.now()
+        owner = OwnerRecord(
+            id=self.owner_id,
+            kind=kind,
+            host=platform.node()[:200],
+            pid=os.getpid(),
+            started_at=now,
+            beat_at=now,
+        )
+        async with self._database.work() as work:
+            await work.owners.register(owner)
+
+    async def leave(self) -> None:
+        """Take this process off the list; runs it still holds count as those of a dead one."""
+        async with self._database.work() as work:
+            await work.owners.leave(self.owner_id)
+
+    async def beat(self) -> None:
+        """Say that this process lives. A failure is noted, never raised."""
+        try:
+            async with self._database.work() as work:
+                known = await work.owners.beat(self.owner_id, self._clock.now())
+            if not known:
+                await self.register("serve")
+        except Unavailable as away:
+            # Others could not beat either while the database was away: nobody is declared
+            # dead before each has had its time to say that it lives.
+            self._silent_until = self._clock.monotonic() + self._settings.owner_dead_seconds
+            log.warning("no life sign could be given", exc_info=away)
+
+    async def claim(self) -> RunRecord | None:
+        """Take the run that is next in turn, or none.
+
+        Fair: the user with the fewest runs under way comes first, then the oldest run.
+        """
+        async with self._database.work() as work:
+            run = await work.runs.claim(
+                self.owner_id, self._clock.now(), self._settings.user_concurrency
+            )
+        if run is not None:
+            fault("resume.claimed" if "resume" in run.input else "run.claimed")
+        return run
+
+    async def take(self, run_id: str) -> tuple[RunRecord | None, list[InterruptRecord]]:
+        """Take one particular run that is queued or waits for a person, to end it.
+
+        Returns:
+            The run, held by this process, with the questions that were taken back; no run
+            where somebody holds it or it has ended.
+        """
+        now = self._clock.now()
+        async with self._database.work() as work:
+            run = await work.runs.lock(run_id)
+            if run.status not in (RunStatus.QUEUED, RunStatus.WAITING_INPUT):
+                return None, []
+            withdrawn = await work.interrupts.withdraw(run_id, now)
+            return await self._hold(work, run), withdrawn
+
+    async def abandoned(self) -> list[RunRecord]:
+        """Take over all runs whose owners show no life sign any more."""
+        if self._clock.monotonic() < self._silent_until:
+            return []
+        before = self._clock.now() - timedelta(seconds=self._settings.owner_dead_seconds)
+        async with self._database.work() as work:
+            dead = await work.runs.of_dead_owners(before)
+            taken = [await self._hold(work, run) for run in dead]
+            await work.owners.forget(before)
+        return taken
+
+    async def put_back(self, run: RunRecord) -> None:
+        """Queue a run that this process holds, to go on from its last checkpoint.
+
+        Raises:
+            RunLost: another process holds it by now.
+        """
+        async with self._database.work() as work:
+            await work.events.append(run, [], self._clock.now(), run.owner_id, run.attempt)
+            await work.runs.requeue(run.id)
+            await self._tickets.issue(work.connection)
+
+    async def to_cancel(self) -> list[str]:
+        """Return the runs of this process that their users want to end."""
+        async with self._database.work() as work:
+            runs = await work.runs.of_owner(self.owner_id)
+        return [run.id for run in runs if run.cancel_requested]
+
+    async def _hold(self, work: UnitOfWork, run: RunRecord) -> RunRecord:
+        """Make this process the owner of a run whose row is locked, as a new attempt."""
+        mine = {"owner_id": self.owner_id, "attempt": run.attempt + 1}
+        await work.runs.set_status(run.id, RunStatus.RUNNING, **mine)
+        return await work.runs.by_id(run.id)
+
+    async def queued(self) -> int:
+        """Return how many runs wait in the queue."""
+        async with self._database.work() as work:
+            return (await work.runs.counts(""))[1]

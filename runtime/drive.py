@@ -1,0 +1,205 @@
+"""One drive of the graph for a run: from its input to its end or its next question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.types import Command, Interrupt
+
+from core import events
+from core.context import RunContext
+from core.ids import new_id
+from core.records import ArchiveRecord, MessageRecord, RunRecord
+from graphs.state import begin
+from runtime import parts
+from runtime.journal import RunWriter
+from runtime.ledger import Ledger
+from runtime.recall import Recalled
+from runtime.rows import Rows
+from runtime.sink import RunSink
+from runtime.thread import Thread, messages_in, waiting_in
+
+
+@dataclass(slots=True)
+class Drive:
+    """Everything that one drive works with."""
+
+    run: RunRecord
+    ctx: RunContext
+    thread: Thread
+    writer: RunWriter
+    sink: RunSink
+    ledger: Ledger
+    recalled: Recalled
+    sources: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Where the results of this run's tools came from, in order, without doubles."""
+    answer: MessageRecord | None = None
+    """The last turn, as it is stored."""
+    _turns: dict[str, str] = field(default_factory=dict[str, str])
+    """Which message asked for a call."""
+    _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Messages and calls whose result this drive has dealt with."""
+
+    async def carry_on(self) -> Interrupt | None:
+        """Drive the graph until it ends.
+
+        Returns:
+            The question the run waits with, or `None` at its end.
+
+        Raises:
+            RunError: the run ends with this error.
+        """
+        graph_input = await self._input()
+        question: Interrupt | None = None
+        stream = self.thread.graph.astream(
+            graph_input,
+            self.thread.config,
+            context=self.ctx,
+            stream_mode="updates",
+            durability="sync",
+        )
+        async for update in stream:
+            question = await self._take(cast("dict[str, Any]", update)) or question
+        return question
+
+    # What goes in -----------------------------------------------------------------------
+
+    async def _input(self) -> Any:
+        """Return what the graph begins with; `None` goes on from the last checkpoint."""
+        if not self.recalled.began:
+            return self._first_input()
+        snapshot = await self.thread.snapshot()
+        await self._catch_up(messages_in(snapshot))
+        resume = self.run.input.get("resume")
+        if resume is not None:
+            waiting = waiting_in(snapshot)
+            asked = str(resume["interrupt_id"])
+            return Command(resume={asked: resume["value"]}) if asked in waiting else None
+        known = {str(message.id) for message in messages_in(snapshot)}
+        return None if self.run.input["message"]["id"] in known else self._first_input()
+
+    def _first_input(self) -> dict[str, Any]:
+        return begin(self.message())
+
+    def message(self) -> HumanMessage:
+        """Return the message that began this run, as the graph gets it."""
+        given = cast("dict[str, Any]", self.run.input["message"])
+        return HumanMessage(str(given["content"]), id=str(given["id"]))
+
+    async def _catch_up(self, messages: Sequence[AnyMessage]) -> None:
+        """Store what a checkpoint holds of this run and the tables may not, after a crash."""
+        for message in messages:
+            if isinstance(message, AIMessage):
+                self._remember(message)
+        for message in self._own(messages):
+            if isinstance(message, AIMessage):
+                await self._turn(message)
+            elif isinstance(message, ToolMessage):
+                self._result(message)
+        for message_id in self.recalled.spoken.keys() - {str(message.id) for message in messages}:
+            self.writer.buffer.reset(message_id, "This turn was interrupted and is repeated.")
+
+    def _own(self, messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+        """Return the messages after the one that began this run."""
+        first = self.run.input["message"]["id"]
+        for index, message in enumerate(messages):
+            if message.id == first:
+                return messages[index + 1 :]
+        return ()
+
+    # What comes out ---------------------------------------------------------------------
+
+    async def _take(self, update: dict[str, Any]) -> Interrupt | None:
+        for node, change in update.items():
+            if node == "__interrupt__":
+                return cast("tuple[Interrupt, ...]", change)[0]
+            if isinstance(change, Mapping):
+                await self._change(cast("Mapping[str, Any]", change))
+        return None
+
+    async def _change(self, change: Mapping[str, Any]) -> None:
+        given = change.get("messages") or []
+        messages = cast("list[AnyMessage]", given if isinstance(given, list) else [given])
+        for message in messages:
+            if isinstance(message, AIMessage):
+                await self._turn(message)
+            elif isinstance(message, ToolMessage):
+                self._result(message)
+        archive = cast("dict[str, Any]", change.get("summary") or {}).get("archive")
+        if isinstance(archive, dict):
+            self.writer.stage(Rows(archives=[self._archive(cast("dict[str, Any]", archive))]))
+
+    async def _turn(self, message: AIMessage) -> None:
+        self._remember(message)
+        message_id = str(message.id)
+        self.writer.buffer.whole(message_id)
+        visible = parts.turn_parts(message, self.ctx.tools)
+        if not visible:
+            return
+        record = parts.message_record(self.run, message_id, visible, self.ctx.clock.now())
+        self.answer = record
+        stored = self.writer.stage(Rows(messages=[record], usage=self.ledger.take()))
+        if parts.calls_of(message):
+            # No tool may run before it is certain who asked for it. A last answer does not
+            # wait: it is stored together with the end of the run.
+            await stored
+
+    def _remember(self, message: AIMessage) -> None:
+        for call in parts.calls_of(message):
+            self._turns[call["id"]] = str(message.id)
+
+    def _result(self, message: ToolMessage) -> None:
+        asked = self._turns.get(message.tool_call_id)
+        if asked is None or (asked, message.tool_call_id) in self._told:
+            # A call that an earlier run left open is closed by `prepare`; it is not ours to tell.
+            return
+        self._told.add((asked, message.tool_call_id))
+        record = parts.result_record(self.run, asked, message, self.ctx.clock.now())
+        for source in cast("list[dict[str, Any]]", record.meta["sources"]):
+            if source not in self.sources:
+                self.sources.append(source)
+        if message.tool_call_id in self.recalled.results:
+            # Watchers know it from before the interruption. A later turn may use the id again.
+            self.recalled.results.discard(message.tool_call_id)
+        else:
+            self.writer.emit(parts.result_event(record, self.run.agent, self.ctx.tools))
+        self.writer.stage(Rows(tool_results=[record], usage=self.ledger.take()))
+
+    def _archive(self, archive: Mapping[str, Any]) -> ArchiveRecord:
+        return ArchiveRecord(
+            id=str(archive.get("id") or new_id()),
+            session_id=self.run.session_id,
+            run_id=self.run.id,
+            path=str(archive.get("path") or ""),
+            summary=str(archive.get("summary") or ""),
+            messages=int(archive.get("messages") or 0),
+            tokens_before=int(archive.get("tokens_before") or 0),
+            tokens_after=int(archive.get("tokens_after") or 0),
+            created_at=self.ctx.clock.now(),
+        )
+
+    async def tell(self, messages: Sequence[AnyMessage], partial_id: str) -> None:
+        """Store and show what a settled thread holds of this run and nobody was told yet."""
+        for message in messages:
+            if isinstance(message, AIMessage):
+                self._remember(message)
+        for message in self._own(messages):
+            if isinstance(message, ToolMessage):
+                self._result(message)
+            elif isinstance(message, AIMessage) and message.id != partial_id:
+                await self._turn(message)
+
+    # How long it took -------------------------------------------------------------------
+
+    def duration_ms(self) -> int:
+        """Return the milliseconds worked on this run, waiting for people not counted."""
+        worked = self.ctx.clock.monotonic() - self.ctx.started
+        return round((self.ctx.seconds_before + worked) * 1000)
+
+    def agent_start(self) -> events.AgentStart:
+        """Return the event with which the run's agent begins."""
+        agent = self.ctx.agent
+        return events.AgentStart(agent=agent.name, cn_agent=agent.label, agent_id=agent.name)

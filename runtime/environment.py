@@ -1,0 +1,174 @@
+"""The runtime of one process, put together and taken apart in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+import orjson
+
+from core.clock import Clock
+from core.health import Part
+from core.log import get_logger
+from core.ports import FileStores, Models
+from core.registry import Assembly
+from core.settings import Settings
+from runtime.admission import Admission
+from runtime.agents import Agents
+from runtime.announce import CONTROL, EVENTS
+from runtime.canceller import Canceller
+from runtime.claims import Claims
+from runtime.engine import Engine
+from runtime.health import worker_part
+from runtime.hub import Hub
+from runtime.interrupts import Interrupts
+from runtime.journal import Journal
+from runtime.preferences import Preferences
+from runtime.queue import Tickets
+from runtime.runs import Runs
+from runtime.sessions import Sessions
+from runtime.titles import Titles
+from runtime.worker import Worker
+from runtime.workshop import Parts, Workshop
+from storage.database import Database
+from storage.listen import Listener, listen
+
+log = get_logger(__name__)
+
+
+class RuntimeEnvironment:
+    """Everything that carries out runs; `async with` begins and ends it."""
+
+    def __init__(  # noqa: PLR0913 - a composition root takes what it composes
+        self,
+        settings: Settings,
+        database: Database,
+        models: Models,
+        assembly: Assembly,
+        stores: FileStores,
+        clock: Clock,
+        *,
+        works: bool = True,
+    ) -> None:
+        """Put the parts together; nothing runs yet.
+
+        Args:
+            settings: the whole configuration.
+            database: an open, migrated database.
+            models: what gives out models.
+            assembly: tools and agents.
+            stores: where files are.
+            clock: time.
+            works: whether this process carries out runs, or only takes and follows them.
+        """
+        self._settings = settings
+        self._database = database
+        self._clock = clock
+        self._works = works
+        parts = Parts(settings, models, assembly, stores, clock)
+        self.hub = Hub()
+        self.tickets = Tickets(database.url, clock)
+        self.journal = Journal(database, self.hub, clock)
+        self.claims = Claims(database, self.tickets, settings, clock)
+        self.workshop = Workshop(database, parts)
+        self.engine = Engine(self.workshop, self.journal, clock)
+        self.worker = Worker(self.claims, self.engine, self.tickets, settings, clock)
+        self.runs = Runs(
+            database,
+            self.hub,
+            Admission(database, self.tickets, parts),
+            Interrupts(database, self.tickets, assembly, clock),
+            Canceller(database, self.engine, self.claims),
+        )
+        self.sessions = Sessions(database, self.workshop, stores, clock)
+        self.preferences = Preferences(database)
+        self.agents = Agents(assembly)
+        self._titles = Titles(database, models, settings, clock)
+        self._listener: Listener | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to take and, where asked, to carry out runs."""
+        await self.tickets.open()
+        try:
+            await self.claims.register("serve" if self._works else "api")
+            self.journal.start()
+            self._listener = await listen(
+                self._database.url,
+                (EVENTS, CONTROL),
+                self._on_notify,
+                self._on_reconnect,
+                clock=self._clock,
+            )
+            self._beating = asyncio.create_task(self._beat_for_ever(), name="heartbeat")
+            if self._works:
+                self.engine.after_run = self._titles.after_run
+                await self.worker.start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop in order: nothing new, runs drained or handed over, everything stored."""
+        await self.drain()
+        await self._titles.stop()
+        await self._close()
+
+    async def drain(self) -> None:
+        """Take no more runs, and give those under way their time to end; then hand them over."""
+        if self._works:
+            await self.worker.stop()
+
+    async def health(self) -> Part:
+        """Say how the part does that carries out runs."""
+        listening = self._listener is not None and self._listener.connected
+        worker = self.worker if self._works else None
+        return await worker_part(self._database, worker, self.journal, listening=listening)
+
+    # Helpers ----------------------------------------------------------------------------
+
+    async def _close(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        if self._listener is not None:
+            await self._listener.aclose()
+        await self.journal.stop()
+        try:
+            await self.claims.leave()
+        except Exception:  # boundary: a database that is away must not keep a process from ending
+            log.warning("this process could not sign off", exc_info=True)
+        await self.tickets.close()
+
+    def _on_notify(self, channel: str, payload: str) -> None:
+        try:
+            said = orjson.loads(payload)
+            if channel == EVENTS:
+                for run_id, last_seq in said:
+                    self.hub.heard(run_id, last_seq)
+            elif "cancel" in said:
+                self.engine.cancel(said["cancel"])
+        except (ValueError, TypeError, KeyError):
+            # Anybody who may connect may notify; a message that is not ours is no reason to stop.
+            log.warning("a notification could not be read", extra={"kv": {"channel": channel}})
+
+    def _on_reconnect(self) -> None:
+        self.hub.look_everywhere()
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.heartbeat_seconds)
+            try:
+                await self.claims.beat()
+                # Makes up for a notification that was lost with its connection.
+                for run_id in await self.claims.to_cancel():
+                    self.engine.cancel(run_id)
+            except Exception:  # boundary: life signs must go on whatever happens to one of them
+                log.warning("a heartbeat failed", exc_info=True)

@@ -1,0 +1,46 @@
+"""Visible messages, with the results of their calls put where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from core.records import MessageRecord, ToolResultRecord
+from runtime.parts import PREVIEW
+from storage.work import UnitOfWork
+
+
+async def shown(work: UnitOfWork, messages: Sequence[MessageRecord]) -> list[dict[str, Any]]:
+    """Return messages of one session, which the caller has read, as people see them."""
+    asked = [one.id for one in messages if any(p["type"] == "tool_call" for p in one.parts)]
+    results: dict[tuple[str, str], ToolResultRecord] = {}
+    if asked:
+        for result in await work.tool_results.of_session(messages[0].session_id, asked):
+            results[result.message_id, result.tool_call_id] = result
+    return [_message(message, results) for message in messages]
+
+
+def _message(
+    message: MessageRecord, results: Mapping[tuple[str, str], ToolResultRecord]
+) -> dict[str, Any]:
+    parts = [
+        part | {"result": _result(results.get((message.id, part["tool_call_id"])))}
+        if part["type"] == "tool_call"
+        else part
+        for part in message.parts
+    ]
+    return asdict(message) | {"parts": parts}
+
+
+def _result(result: ToolResultRecord | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    return {
+        "status": result.status,
+        "preview": result.content[:PREVIEW],
+        "error": result.error,
+        "duration_ms": result.duration_ms,
+        # Whether the preview is everything; the rest is fetched by message and call.
+        "full": len(result.content) <= PREVIEW,
+    }

@@ -1,0 +1,133 @@
+"""What people see of messages: the visible parts, as they are stored and listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, ToolMessage
+
+from core.errors import GraphwrightError
+from core.events import ToolResult
+from core.records import MessageRecord, RunRecord, ToolResultRecord
+from core.tooling import ToolSpec
+from core.types import MessageStatus
+
+PREVIEW = 400
+"""Characters of a tool result that events and history show."""
+
+Part = dict[str, Any]
+
+
+def label_of(tools: Mapping[str, ToolSpec], name: str) -> str:
+    """Return the name that people read; the tool's own where it is not known any more."""
+    spec = tools.get(name)
+    return spec.label if spec is not None else name
+
+
+def text_parts(text: str, thinking: str) -> list[Part]:
+    """Return the parts of what a model said."""
+    parts: list[Part] = []
+    if thinking:
+        parts.append({"type": "thinking", "text": thinking})
+    if text:
+        parts.append({"type": "text", "text": text})
+    return parts
+
+
+def turn_parts(message: AIMessage, tools: Mapping[str, ToolSpec]) -> list[Part]:
+    """Return the parts of one whole turn: reasoning, text, calls."""
+    kwargs = cast("dict[str, Any]", message.additional_kwargs)
+    parts = text_parts(message.text, str(kwargs.get("reasoning_content") or ""))
+    parts += [
+        {
+            "type": "tool_call",
+            "tool_call_id": call["id"],
+            "tool": call["name"],
+            "cn_tool": label_of(tools, call["name"]),
+            "args": call["args"],
+        }
+        for call in calls_of(message)
+    ]
+    return parts
+
+
+def calls_of(message: AIMessage) -> list[dict[str, Any]]:
+    """Return the calls of a turn in order, those with unreadable arguments last."""
+    whole = [
+        {"id": str(call["id"] or ""), "name": call["name"], "args": call["args"]}
+        for call in message.tool_calls
+    ]
+    broken = [
+        {"id": str(call["id"] or ""), "name": str(call["name"] or ""), "args": {}}
+        for call in message.invalid_tool_calls
+    ]
+    return whole + broken
+
+
+def error_part(error: GraphwrightError) -> Part:
+    """Return the part that says why a run failed."""
+    return {"type": "error", "code": error.code, "message": error.message}
+
+
+def message_record(
+    run: RunRecord,
+    message_id: str,
+    parts: list[Part],
+    at: datetime,
+    status: MessageStatus = MessageStatus.COMPLETE,
+) -> MessageRecord:
+    """Return an assistant's message as a row; storage gives it its place."""
+    return MessageRecord(
+        id=message_id,
+        session_id=run.session_id,
+        run_id=run.id,
+        position=0,
+        role="assistant",
+        parts=parts,
+        status=status,
+        created_at=at,
+    )
+
+
+def result_record(
+    run: RunRecord, message_id: str, message: ToolMessage, at: datetime
+) -> ToolResultRecord:
+    """Return a tool's whole result as a row."""
+    artifact = artifact_of(message)
+    full = str(artifact.get("full", message.text))
+    return ToolResultRecord(
+        session_id=run.session_id,
+        run_id=run.id,
+        message_id=message_id,
+        tool_call_id=message.tool_call_id,
+        tool=str(artifact.get("tool") or message.name or ""),
+        status=str(artifact.get("status") or "completed"),
+        content=full,
+        error=cast("str | None", artifact.get("error")),
+        duration_ms=int(artifact.get("duration_ms") or 0),
+        created_at=at,
+        meta={"sources": artifact.get("sources") or []},
+    )
+
+
+def result_event(
+    record: ToolResultRecord, agent_id: str, tools: Mapping[str, ToolSpec]
+) -> ToolResult:
+    """Return what watchers are told of a tool's result."""
+    return ToolResult(
+        tool=record.tool,
+        cn_tool=label_of(tools, record.tool),
+        content=record.content[:PREVIEW],
+        error=record.error,
+        agent_id=agent_id,
+        tool_call_id=record.tool_call_id,
+        duration_ms=record.duration_ms,
+    )
+
+
+def artifact_of(message: ToolMessage) -> dict[str, Any]:
+    """Return what a tool's result carries beside what the model sees."""
+    artifact = cast("object", message.artifact)
+    return cast("dict[str, Any]", artifact) if isinstance(artifact, dict) else {}

@@ -1,0 +1,118 @@
+"""A session's thread in the graph: what it holds, and how an unfinished one is put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
+from langchain_core.runnables import RunnableConfig
+from langgraph.constants import END
+from langgraph.types import Interrupt, StateSnapshot
+
+from graphs.agent import Graph
+from graphs.settle import SETTLE_AS, settling_messages
+from runtime.parts import calls_of
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Why calls without a result get one."""
+
+    text: str
+    """What the model and the user read in its place."""
+    status: str = "cancelled"
+
+
+class Thread:
+    """One session's thread, seen through the graph that carries out its runs."""
+
+    def __init__(self, graph: Graph, session_id: str) -> None:
+        self.graph = graph
+        self.config: RunnableConfig = {"configurable": {"thread_id": session_id}}
+
+    async def snapshot(self) -> StateSnapshot:
+        """Return the state at the last checkpoint."""
+        return await self.graph.aget_state(self.config)
+
+    async def settle(
+        self, closing: Closing, *, message: HumanMessage | None, partial: AIMessage | None
+    ) -> list[AnyMessage]:
+        """Leave the thread well paired and ready for the next message.
+
+        Results of calls that ended are kept, the others get one that says why there is
+        none. Questions that wait are dropped.
+
+        Args:
+            closing: the reason given for each call without a result.
+            message: the run's message, added where the graph never got it.
+            partial: what the model had said when it was stopped.
+
+        Returns:
+            The thread's messages, the added ones included.
+        """
+        snapshot = await self.snapshot()
+        unfinished = bool(snapshot.next)
+        if unfinished:
+            # Takes over what finished tasks of the broken step have written, drops the rest.
+            await self.graph.aupdate_state(self.config, None, as_node=END)
+            snapshot = await self.snapshot()
+        messages = messages_in(snapshot)
+        known = {str(one.id) for one in messages}
+        added: list[AnyMessage] = []
+        if message is not None and str(message.id) not in known:
+            added.append(message)
+        if partial is not None and str(partial.id) in known:
+            partial = None
+        added += settling_messages(
+            messages, partial=partial, reason=closing.text, status=closing.status
+        )
+        if added or unfinished:
+            await self.graph.aupdate_state(self.config, {"messages": added}, as_node=SETTLE_AS)
+        return [*messages, *added]
+
+    async def forget(self, message_id: str) -> None:
+        """Take a message and the results of its calls out of the model's view for good."""
+        gone: list[RemoveMessage] = []
+        calls: set[str] = set()
+        for one in messages_in(await self.snapshot()):
+            if one.id == message_id:
+                calls = (
+                    {call["id"] for call in calls_of(one)} if isinstance(one, AIMessage) else set()
+                )
+                gone.append(RemoveMessage(id=message_id))
+            elif isinstance(one, ToolMessage) and one.tool_call_id in calls:
+                gone.append(RemoveMessage(id=str(one.id)))
+            elif not isinstance(one, ToolMessage):
+                calls = set()
+        if gone:
+            await self.graph.aupdate_state(self.config, {"messages": gone}, as_node=SETTLE_AS)
+
+
+def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
+    """Return the conversation that a snapshot holds."""
+    values = cast("dict[str, Any]", snapshot.values or {})
+    return list(values.get("messages") or [])
+
+
+def waiting_in(snapshot: StateSnapshot) -> dict[str, Interrupt]:
+    """Return the questions that a snapshot waits for, by id."""
+    return {interrupt.id: interrupt for interrupt in snapshot.interrupts}
+
+
+def open_calls(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    """Return the calls of the last turn that have no result, in order."""
+    done: set[str] = set()
+    for one in reversed(messages):
+        if isinstance(one, ToolMessage):
+            done.add(one.tool_call_id)
+        elif isinstance(one, AIMessage):
+            return [call for call in calls_of(one) if call["id"] not in done]
+    return []

@@ -1,0 +1,187 @@
+"""Gathers everything that one drive of a run needs, and hands it over."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from core.clock import Clock
+from core.context import Limits, PromptPart, RunContext
+from core.errors import NotFound
+from core.ports import FileStores, Models
+from core.principal import Principal
+from core.records import RunRecord, SessionRecord
+from core.registry import Assembly
+from core.settings import Settings
+from core.tooling import AgentSpec, ToolSpec
+from graphs.agent import agent_graph
+from runtime.drive import Drive
+from runtime.journal import RunWriter
+from runtime.ledger import Ledger
+from runtime.recall import recall
+from runtime.rows import owner_of
+from runtime.sink import RunSink
+from runtime.thread import Thread
+from storage.database import Database
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What a run is built from, the same for all runs of this process."""
+
+    settings: Settings
+    models: Models
+    assembly: Assembly
+    stores: FileStores
+    clock: Clock
+
+
+class GrantBook:
+    """Reads standing permissions; implements `core.ports.Grants`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def granted(self, principal: Principal, session_id: str) -> frozenset[str]:
+        """Return the names of tools that were allowed for this session or workspace."""
+        async with self._database.work() as work:
+            return await work.grants.names(principal, session_id)
+
+
+class Workshop:
+    """Prepares drives."""
+
+    def __init__(self, database: Database, parts: Parts) -> None:
+        self._database = database
+        self._parts = parts
+
+    async def prepare(self, run: RunRecord, writer: RunWriter) -> Drive:
+        """Return the drive of a claimed run.
+
+        Raises:
+            NotFound: its agent is not there any more.
+            Invalid: its model is not configured any more.
+            Unavailable: the database is away.
+        """
+        principal = owner_of(run)
+        async with self._database.work() as work:
+            session = await work.sessions.get(principal, run.session_id)
+            preferences = await work.preferences.get(principal)
+        recalled = await recall(self._database, run)
+        writer.buffer.partials.update(recalled.spoken)
+        sink = RunSink(writer.buffer)
+        ledger = Ledger(run, self._parts.clock)
+        agent = self.agent(run.agent)
+        further = preference_parts(preferences)
+        return Drive(
+            run=run,
+            ctx=self._context(run, session, agent, sink, ledger, further),
+            thread=self.thread(agent, run.session_id),
+            writer=writer,
+            sink=sink,
+            ledger=ledger,
+            recalled=recalled,
+        )
+
+    def agent(self, name: str) -> AgentSpec:
+        """Return an agent by name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        spec = self._parts.assembly.agents.get(name)
+        if spec is None:
+            raise NotFound(f"The agent {name} is not there any more.")
+        return spec
+
+    def thread(self, agent: AgentSpec, session_id: str) -> Thread:
+        """Return a session's thread, with a checkpointer of its own."""
+        return Thread(agent_graph(agent, self._database.checkpointer()), session_id)
+
+    def any_agent(self, name: str) -> AgentSpec:
+        """Return an agent by name, or the default one where it is gone.
+
+        Enough to read and mend threads: their shape is the same for all agents.
+        """
+        agents = self._parts.assembly.agents
+        return agents.get(name) or agents[self._parts.assembly.default_agent]
+
+    def tools(self, agent: AgentSpec) -> dict[str, ToolSpec]:
+        """Return an agent's tools by name."""
+        return {name: self._parts.assembly.tools[name] for name in agent.tools}
+
+    def window(self, agent: AgentSpec, model: str | None) -> int:
+        """Return how many tokens fit into a request of this agent to this model.
+
+        Raises:
+            Invalid: the model is not configured.
+        """
+        limit = limits_of(self._parts.settings, agent).context_limit
+        return limit or self._parts.models.get(model).context_window
+
+    # Helpers ----------------------------------------------------------------------------
+
+    def _context(
+        self,
+        run: RunRecord,
+        session: SessionRecord,
+        agent: AgentSpec,
+        sink: RunSink,
+        ledger: Ledger,
+        prompt: Sequence[PromptPart],
+    ) -> RunContext:
+        parts, principal = self._parts, owner_of(run)
+        return RunContext(
+            principal=principal,
+            session_id=run.session_id,
+            run_id=run.id,
+            trace_id=run.trace_id,
+            attempt=run.attempt,
+            agent=agent,
+            mode=run.mode,
+            model=parts.models.get(run.model),
+            tools=self.tools(agent),
+            approval_tools=approval_tools(parts.assembly, agent),
+            grants=GrantBook(self._database),
+            files=parts.stores.open(principal, session.project_id, session.id),
+            archive=parts.stores.archive(principal, session.project_id),
+            usage=ledger,
+            sink=sink,
+            emit=sink.emit,
+            clock=parts.clock,
+            limits=limits_of(parts.settings, agent),
+            prompt=prompt,
+            started=parts.clock.monotonic(),
+            seconds_before=float(run.input.get("seconds") or 0.0),
+        )
+
+
+def approval_tools(assembly: Assembly, agent: AgentSpec) -> frozenset[str]:
+    """Return the tools whose calls need a decision with this agent (EXEC-23)."""
+    declared = {name for name in agent.tools if assembly.tools[name].requires_approval}
+    return (assembly.approval_tools | agent.approval_tools | declared) & set(agent.tools)
+
+
+def limits_of(settings: Settings, agent: AgentSpec) -> Limits:
+    """Return the limits of the settings with the agent's own in their place."""
+    limits = Limits(
+        steps=settings.max_steps,
+        model_calls=settings.max_model_calls,
+        tokens=settings.run_token_budget,
+        seconds=settings.run_seconds,
+        repeat_hint=settings.repeat_hint,
+        repeat_refuse=settings.repeat_refuse,
+        stall_steps=settings.stall_steps,
+        context_limit=settings.context_limit,
+        compact=settings.compact_enabled,
+        tool_timeout=settings.tool_timeout,
+    )
+    whole = {field.name for field in dataclasses.fields(Limits) if field.type in ("int", int)}
+    own = {name: int(value) if name in whole else value for name, value in agent.limits.items()}
+    return dataclasses.replace(limits, **own)
+
+
+def preference_parts(preferences: dict[str, object] | None) -> list[PromptPart]:
+    """Return what the user wants every agent to know, as a part of the prompt."""
+    text = str((preferences or {}).get("text") or "").strip()
+    return [PromptPart("user_preferences", text)] if text else []
