@@ -7,6 +7,7 @@ called in a unit test as it is. Resolving (schema, checks) happens in `tools/res
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -55,7 +56,10 @@ def define_tool(
     """
 
     def mark(function: F) -> F:
-        setattr(function, DECLARATION, {"group": group, "label": label, "name": name, **options})
+        said = {"group": group, "label": label, "name": name, **options}
+        # Something that takes no attributes stays undeclared, which is reported at the start.
+        with suppress(AttributeError, TypeError):
+            setattr(function, DECLARATION, said)
         return function
 
     return mark

@@ -5,10 +5,12 @@ from __future__ import annotations
 from core.errors import ToolDenied, ToolFailed
 from core.log import get_logger
 from core.registry import Registry
-from core.tooling import ToolContext, define_tool, source, sourced
+from core.tooling import Source, Sourced, ToolContext, define_tool, source, sourced
 
 __all__ = [
     "Registry",
+    "Source",
+    "Sourced",
     "ToolContext",
     "ToolDenied",
     "ToolFailed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
@@ -201,6 +202,8 @@ def _validate(name: str, model: type[BaseModel], args: Mapping[str, Any]) -> dic
         ToolArgumentsInvalid: naming each argument that is wrong, without its value.
     """
     try:
+        # Also inside models of the author's own, whose configuration is not ours.
+        json.dumps(args, allow_nan=False)
         checked = model.model_validate(dict(args))
     except ValidationError as problem:
         lines = [
@@ -210,6 +213,10 @@ def _validate(name: str, model: type[BaseModel], args: Mapping[str, Any]) -> dic
         raise ToolArgumentsInvalid(
             f"The arguments of {name} are wrong. {'; '.join(lines)}. "
             f"It takes: {', '.join(model.model_fields) or 'no arguments'}."
+        ) from None
+    except (ValueError, TypeError, RecursionError):
+        raise ToolArgumentsInvalid(
+            f"The arguments of {name} hold a value that JSON does not know, such as NaN."
         ) from None
     return {key: getattr(checked, key) for key in model.model_fields}
 
