@@ -8,7 +8,7 @@ types that LangGraph counts as safe, and says so loudly where a checkpoint asks 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -25,14 +25,21 @@ from storage.failures import translated
 _FORMS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """What this release writes. Older forms of the library could name classes and are refused."""
 
-_refused = threading.local()
-"""Names that the library refused to build, in the call that this thread is in."""
+_BLOCKED: Final = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
+
+
+class _Refused(threading.local):
+    """Types that the library refused to build, in the call that this thread is in."""
+
+    names: list[str] | None = None
+
+
+_refused = _Refused()
 
 
 def _note(event: SerdeEvent) -> None:
-    names: list[str] | None = getattr(_refused, "names", None)
-    if names is not None and event["kind"] in ("msgpack_blocked", "msgpack_method_blocked"):
-        names.append(f"{event['module']}.{event['name']}")
+    if _refused.names is not None and event["kind"] in _BLOCKED:
+        _refused.names.append(f"{event['module']}.{event['name']}")
 
 
 register_serde_event_listener(_note)
@@ -57,18 +64,18 @@ class StrictSerializer(JsonPlusSerializer):
         """
         if data[0] not in _FORMS:
             raise CheckpointDamaged(f"A checkpoint is stored in the unknown form «{data[0]}».")
-        before: list[str] | None = getattr(_refused, "names", None)
-        _refused.names = []
+        refused: list[str] = []
+        _refused.names = refused
         try:
             value = super().loads_typed(data)
-            if _refused.names:
+            if refused:
                 raise CheckpointDamaged(
-                    f"A checkpoint asks for the type {_refused.names[0]}, which is not allowed."
+                    f"A checkpoint asks for the type {refused[0]}, which is not allowed."
                 )
         except ValueError as error:  # msgpack's own errors are of this kind
             raise CheckpointDamaged("A checkpoint cannot be read.") from error
         finally:
-            _refused.names = before
+            _refused.names = None
         return value
 
 
@@ -82,7 +89,7 @@ class Checkpointer(AsyncPostgresSaver):
         super().__init__(pool, serde=SERIALIZER)
 
     @asynccontextmanager
-    async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:
+    async def _cursor(self, *, pipeline: bool = False) -> AsyncGenerator[AsyncCursor[DictRow]]:
         """Give a cursor as the saver does, with its failures as the product's own errors."""
         with translated():
             async with super()._cursor(pipeline=pipeline) as cursor:

@@ -59,7 +59,7 @@ class Database:
         """
         half = max(pool_size // 2, 1)
         engine = _engine(url, max(pool_size - half, 1))
-        pool: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] = AsyncConnectionPool(
+        pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]](
             url,
             min_size=1,
             max_size=half,
@@ -71,7 +71,7 @@ class Database:
                 "row_factory": dict_row,
                 "context": context(),
             },
-            check=AsyncConnectionPool.check_connection,
+            check=_check,
             open=False,
         )
         database = cls(url, engine, pool)
@@ -113,6 +113,11 @@ class Database:
         """Close all connections."""
         await self.pool.close()
         await self._engine.dispose()
+
+
+async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Refuse a pooled connection that died meanwhile, so that the pool makes another."""
+    await AsyncConnectionPool.check_connection(connection)
 
 
 def _engine(url: str, size: int) -> AsyncEngine:

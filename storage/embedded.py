@@ -57,7 +57,7 @@ class EmbeddedPostgres:
             raise Unavailable("The embedded PostgreSQL needs Linux or macOS. Set DATABASE_URL.")
         clock = clock or SystemClock()
         try:
-            user, programs, home = await asyncio.to_thread(_prepare, data_dir.resolve())
+            user, programs, home = await asyncio.to_thread(_prepare, data_dir)
             async with exclusively(home.path, clock, say):
                 membership = Membership(home.path)
                 try:
@@ -114,7 +114,7 @@ def embedded_url(data_dir: Path) -> str | None:
 def _prepare(data_dir: Path) -> tuple[Account, Path, Home]:
     user = account()
     programs = binaries(user)
-    return user, programs, homes.make_home(data_dir, user)
+    return user, programs, homes.make_home(data_dir.resolve(), user)
 
 
 async def _run(

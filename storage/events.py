@@ -72,9 +72,8 @@ class Events(Repository):
             "attempt": attempt,
             "count": len(kept),
             "at": at,
-            "events": b"[" + b",".join(encoded for _, encoded in kept) + b"]",
+            "events": "[" + ",".join(encoded.decode() for _, encoded in kept) + "]",
         }
-        values["events"] = values["events"].decode()
         cursor = await self._raw.execute(_APPEND, values)
         row = await cursor.fetchone()
         if row is None:

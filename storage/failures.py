@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -38,7 +38,7 @@ def as_unavailable(error: BaseException) -> Unavailable | None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated() -> Generator[None]:
     """Raise `Unavailable` in place of the errors that mean: the database is away."""
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import RowMapping, Select, select, update
+from sqlalchemy import RowMapping, Select, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from core.errors import NotFound
@@ -101,44 +101,44 @@ class Identities(Repository):
 
     # Browser sessions ---------------------------------------------------------------------
 
-    async def add_web_session(self, hash: str, user_id: str, expires: datetime) -> None:
+    async def add_web_session(self, digest: str, user_id: str, expires: datetime) -> None:
         """Store a browser session by the hash of its cookie."""
         await self._execute(
             insert(web_sessions).from_select(
-                ["hash", "workspace_id", "user_id", "expires_at"], _for(user_id, hash, expires)
+                ["hash", "workspace_id", "user_id", "expires_at"], _for(user_id, digest, expires)
             )
         )
 
-    async def web_session(self, hash: str, at: datetime) -> UserRecord | None:
+    async def web_session(self, digest: str, at: datetime) -> UserRecord | None:
         """Return whose browser session this is; none where unknown, revoked or expired."""
         return _user(
             await self._one(
                 _USER.join(web_sessions, web_sessions.c.user_id == users.c.id).where(
-                    web_sessions.c.hash == hash,
+                    web_sessions.c.hash == digest,
                     web_sessions.c.expires_at > at,
                     web_sessions.c.revoked_at.is_(None),
                 )
             )
         )
 
-    async def revoke_web_session(self, hash: str, at: datetime) -> None:
+    async def revoke_web_session(self, digest: str, at: datetime) -> None:
         """End a browser session; an unknown one is left alone."""
         change = update(web_sessions).where(
-            web_sessions.c.hash == hash, web_sessions.c.revoked_at.is_(None)
+            web_sessions.c.hash == digest, web_sessions.c.revoked_at.is_(None)
         )
         await self._execute(change.values(revoked_at=at))
 
     # One-time links -----------------------------------------------------------------------
 
-    async def add_link(self, hash: str, user_id: str, expires: datetime) -> None:
+    async def add_link(self, digest: str, user_id: str, expires: datetime) -> None:
         """Store a one-time link by the hash of its token."""
         await self._execute(
             insert(login_links).from_select(
-                ["hash", "workspace_id", "user_id", "expires_at"], _for(user_id, hash, expires)
+                ["hash", "workspace_id", "user_id", "expires_at"], _for(user_id, digest, expires)
             )
         )
 
-    async def take_link(self, hash: str, at: datetime) -> UserRecord | None:
+    async def take_link(self, digest: str, at: datetime) -> UserRecord | None:
         """Spend a link and return its user; none where unknown, used or expired.
 
         One statement decides, so that of two at once only one gets in.
@@ -146,7 +146,7 @@ class Identities(Repository):
         row = await self._one(
             update(login_links)
             .where(
-                login_links.c.hash == hash,
+                login_links.c.hash == digest,
                 login_links.c.used_at.is_(None),
                 login_links.c.expires_at > at,
             )
@@ -156,10 +156,8 @@ class Identities(Repository):
         return None if row is None else await self.user(row["user_id"])
 
 
-def _for(user_id: str, hash: str, expires: datetime) -> Select[Any]:
-    from sqlalchemy import literal
-
-    return select(literal(hash), users.c.workspace_id, users.c.id, literal(expires)).where(
+def _for(user_id: str, digest: str, expires: datetime) -> Select[Any, Any, Any, Any]:
+    return select(literal(digest), users.c.workspace_id, users.c.id, literal(expires)).where(
         users.c.id == user_id
     )
 

@@ -7,7 +7,7 @@ nothing is to be done, two short queries find that out and Alembic is not even l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -63,7 +63,7 @@ async def pending(url: str) -> list[str]:
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[library_schema.Connection]:
+async def _connected(url: str) -> AsyncGenerator[library_schema.Connection]:
     with translated():
         connection = cast(
             "psycopg.AsyncConnection[DictRow]",

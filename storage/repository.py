@@ -51,7 +51,7 @@ def owner_of(principal: Principal) -> dict[str, str]:
 
 
 @cache
-def _fields(record: type) -> tuple[str, ...]:
+def _fields(record: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(record))
 
 
@@ -63,7 +63,8 @@ def to_record(record: type[Record], row: Mapping[Any, Any], **instead: Any) -> R
 
 def to_row(record: Any, table: Table) -> dict[str, Any]:
     """Return the fields of a record that are columns of the table."""
-    return {name: getattr(record, name) for name in _fields(type(record)) if name in table.columns}
+    kind: type[Any] = record.__class__
+    return {name: getattr(record, name) for name in _fields(kind) if name in table.columns}
 
 
 def like(text: str) -> str:

@@ -32,16 +32,16 @@ def clean_json(value: Any, depth: int = MAX_DEPTH) -> Any:
         return clean(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, dict | list | tuple):
+        return _clean_container(cast("Any", value), depth) if depth else TOO_DEEP
+    return value
+
+
+def _clean_container(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
-        if depth == 0:
-            return TOO_DEEP
         items = cast("dict[Any, Any]", value).items()
         return {clean(str(key)): clean_json(item, depth - 1) for key, item in items}
-    if isinstance(value, list | tuple):
-        if depth == 0:
-            return TOO_DEEP
-        return [clean_json(item, depth - 1) for item in cast("list[Any]", value)]
-    return value
+    return [clean_json(item, depth - 1) for item in cast("list[Any]", value)]
 
 
 def storable(value: Any) -> tuple[Any, bytes]:

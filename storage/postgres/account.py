@@ -115,8 +115,7 @@ def _create() -> None:
     """Create the system user. Failing is no error here: another process may be doing the same."""
     home = str(SYSTEM_HOME)
     commands = (
-        ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", home]
-        + ["--shell", "/usr/sbin/nologin", SYSTEM_USER],
+        ["useradd", "-r", "-U", "-M", "-d", home, "-s", "/usr/sbin/nologin", SYSTEM_USER],
         ["adduser", "-S", "-D", "-H", "-h", home, "-s", "/sbin/nologin", SYSTEM_USER],
     )
     for command in commands:

@@ -8,7 +8,7 @@ who gets it alone is the last one. A process that was killed leaves nothing behi
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -38,7 +38,7 @@ def _try(descriptor: int, *, shared: bool) -> bool:
 
 
 @asynccontextmanager
-async def exclusively(home: Path, clock: Clock, say: Callable[[str], None]) -> AsyncIterator[None]:
+async def exclusively(home: Path, clock: Clock, say: Callable[[str], None]) -> AsyncGenerator[None]:
     """Hold the start-and-stop lock of a cluster."""
     descriptor = _open(home / "lock")
     try:

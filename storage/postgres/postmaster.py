@@ -88,12 +88,10 @@ def launch(programs: Path, home: Home, user: Account) -> None:
     (home.cluster / "postmaster.pid").unlink(missing_ok=True)
     if home.log.exists() and home.log.stat().st_size > LOG_LIMIT:
         home.log.unlink()
-    began = user.run(
-        [programs / "pg_ctl", "start", "--silent", "--no-wait", "-D", "cluster", "-l"]
-        # Relative to the home: pg_ctl passes these through a shell.
-        + ["cluster/server.log", "-o", "-c config_file=postgresql.conf -c hba_file=pg_hba.conf"],
-        cwd=home.path,
-    )
+    # Relative to the home: pg_ctl passes these through a shell.
+    options = "-c config_file=postgresql.conf -c hba_file=pg_hba.conf"
+    where = ["-D", "cluster", "-l", "cluster/server.log", "-o", options]
+    began = user.run([programs / "pg_ctl", "start", "--silent", "--no-wait", *where], cwd=home.path)
     if began.returncode != 0:
         raise Unavailable(f"PostgreSQL could not be started: {began.stdout.strip()}")
 
@@ -188,11 +186,20 @@ def init(programs: Path, home: Home, user: Account) -> None:
     with os.fdopen(os.open(handed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write((home.path / "admin_password").read_text())
     user.give(handed)
+    access = ["-U", ADMIN, "--pwfile", handed.name, "--auth=scram-sha-256"]
+    # Sorting and case folding come with PostgreSQL, so that no system's upgrade changes them.
+    language = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
     try:
         made = user.run(
-            [programs / "initdb", "-D", "cluster.new", "-U", ADMIN, "--pwfile", handed.name]
-            + ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
-            + ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"],
+            [
+                programs / "initdb",
+                "-D",
+                "cluster.new",
+                *access,
+                *language,
+                "--encoding=UTF8",
+                "--no-instructions",
+            ],
             cwd=home.path,
         )
     finally:

@@ -22,6 +22,7 @@ from core.ids import new_id
 from storage.database import Database
 from storage.embedded import EmbeddedPostgres
 from storage.migrate import migrate
+from storage.postgres.home import ADMIN, find_home
 
 FOLDER = pytest.StashKey[Path]()
 
@@ -64,6 +65,16 @@ def execute(url: str, statement: sql.Composable | str, values: tuple[Any, ...] =
         return cursor.fetchall() if cursor.description else []
 
 
+def hurry(folder: Path) -> None:
+    """Let the test server not wait for the disk: its data is thrown away."""
+    home = find_home(folder)
+    assert home is not None
+    admin = home.url(role=ADMIN, database="postgres")
+    for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+        execute(admin, f"ALTER SYSTEM SET {setting} = off")
+    execute(admin, "SELECT pg_reload_conf()")
+
+
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a migrated database that nobody uses: the pattern of all others."""
@@ -71,6 +82,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[str]:
     server = apart(EmbeddedPostgres.start(folder, say=lambda _: None))
     try:
         apart(migrate(server.url))
+        hurry(folder)
         yield server.url
     finally:
         apart(server.leave())
@@ -84,7 +96,7 @@ def database_url(postgres: str) -> Iterator[str]:
     pattern = str(conninfo_to_dict(postgres)["dbname"])
     execute(
         server,
-        sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+        sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
             sql.Identifier(name), sql.Identifier(pattern)
         ),
     )
