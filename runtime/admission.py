@@ -71,7 +71,8 @@ class Admission:
                 # Last before the rows: whatever can be refused has been by now.
                 files = self._parts.stores.open(principal, session.project_id, session.id)
                 for upload in command.files:
-                    stored.append(await files.store_upload(upload.name, upload.content))
+                    entry = await files.store_upload(upload.name, upload.content)
+                    stored.append(entry)
                 said = Said(prefixes.text, quoted, stored)
                 return await self._begin(work, place, said)
         except BaseException:

@@ -11,10 +11,12 @@ from core.errors import Unavailable
 from core.faults import fault
 from core.ids import new_id
 from core.log import get_logger
-from core.records import OwnerRecord, RunRecord
+from core.records import InterruptRecord, OwnerRecord, RunRecord
 from core.settings import Settings
 from core.types import RunStatus
+from runtime.queue import Tickets
 from storage.database import Database
+from storage.work import UnitOfWork
 
 log = get_logger(__name__)
 

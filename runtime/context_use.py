@@ -9,7 +9,7 @@ from typing import Any
 from core.records import ArchiveRecord, RunRecord, SessionRecord
 from core.tokens import estimate_text
 from graphs.sizes import size_of_messages, size_of_system, size_of_tools
-from runtime.thread import messages_in
+from runtime.thread import messages_in, summary_in
 from runtime.workshop import Workshop, preference_parts
 
 FILES_MARK = "[Files that came with this message]"
@@ -35,7 +35,7 @@ async def measure(
     agent = workshop.agent(session.agent)
     snapshot = await workshop.thread(agent, session.id).snapshot()
     messages = messages_in(snapshot)
-    summary = (snapshot.values or {}).get("summary") or {}
+    summary = summary_in(snapshot)
     memory = sum(estimate_text(part.text) for part in preference_parts(preferences))
     files = sum(
         estimate_text(message.text[message.text.index(FILES_MARK) :])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -54,15 +54,18 @@ class Drive:
         """
         graph_input = await self._input()
         question: Interrupt | None = None
-        stream = self.thread.graph.astream(
-            graph_input,
-            self.thread.config,
-            context=self.ctx,
-            stream_mode="updates",
-            durability="sync",
+        stream = cast(
+            "AsyncIterator[dict[str, Any]]",
+            self.thread.graph.astream(  # pyright: ignore[reportUnknownMemberType]
+                graph_input,
+                self.thread.config,
+                context=self.ctx,
+                stream_mode="updates",
+                durability="sync",
+            ),
         )
         async for update in stream:
-            question = await self._take(cast("dict[str, Any]", update)) or question
+            question = await self._take(update) or question
         return question
 
     # What goes in -----------------------------------------------------------------------
@@ -121,9 +124,7 @@ class Drive:
         return None
 
     async def _change(self, change: Mapping[str, Any]) -> None:
-        given = change.get("messages") or []
-        messages = cast("list[AnyMessage]", given if isinstance(given, list) else [given])
-        for message in messages:
+        for message in cast("list[AnyMessage]", change.get("messages") or []):
             if isinstance(message, AIMessage):
                 await self._turn(message)
             elif isinstance(message, ToolMessage):

@@ -62,7 +62,7 @@ async def wait(drive: Drive, question: Interrupt) -> None:
         interrupt_token=new_secret("int_"), message=str(value["message"]), **{kind: value[kind]}
     )
     snapshot = await drive.thread.snapshot()
-    place = cast("dict[str, Any]", snapshot.config.get("configurable") or {})
+    place = snapshot.config.get("configurable") or {}
     run = drive.run
     drive.writer.emit(event)
     record = InterruptRecord(

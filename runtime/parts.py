@@ -55,11 +55,11 @@ def turn_parts(message: AIMessage, tools: Mapping[str, ToolSpec]) -> list[Part]:
 
 def calls_of(message: AIMessage) -> list[dict[str, Any]]:
     """Return the calls of a turn in order, those with unreadable arguments last."""
-    whole = [
+    whole: list[dict[str, Any]] = [
         {"id": str(call["id"] or ""), "name": call["name"], "args": call["args"]}
         for call in message.tool_calls
     ]
-    broken = [
+    broken: list[dict[str, Any]] = [
         {"id": str(call["id"] or ""), "name": str(call["name"] or ""), "args": {}}
         for call in message.invalid_tool_calls
     ]

@@ -90,7 +90,8 @@ class Tickets:
         missing = max(queued - waiting, 0)
         if missing:
             deferrer = self._app.configure_task(TASK, queue=QUEUE)
-            await deferrer.batch_defer_async(*({} for _ in range(missing)))
+            tickets: list[dict[str, Any]] = [{} for _ in range(missing)]
+            await deferrer.batch_defer_async(*tickets)
         return missing
 
     async def depth(self) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, cast
 
+from langchain_core.messages import ToolMessage
 from langgraph.types import StateSnapshot
 
 from core.errors import RunLost
@@ -83,11 +85,11 @@ def unknown_outcomes(snapshot: StateSnapshot, tools: Mapping[str, ToolSpec]) -> 
     begun = [task for task in snapshot.tasks if task.name == TOOL_NODE]
     if not begun:
         return []
-    done = {
-        message.tool_call_id
-        for task in begun
-        for message in ((task.result or {}).get("messages") or [])
-    }
+    done: set[str] = set()
+    for task in begun:
+        result = cast("dict[str, Any]", task.result or {})
+        messages = cast("list[ToolMessage]", result.get("messages") or [])
+        done |= {message.tool_call_id for message in messages}
     return [
         call["name"]
         for call in open_calls(messages_in(snapshot))

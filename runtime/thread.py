@@ -102,6 +102,12 @@ def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     return list(values.get("messages") or [])
 
 
+def summary_in(snapshot: StateSnapshot) -> dict[str, Any]:
+    """Return what stands for messages that summarising removed; empty where none were."""
+    values = cast("dict[str, Any]", snapshot.values or {})
+    return dict(values.get("summary") or {})
+
+
 def waiting_in(snapshot: StateSnapshot) -> dict[str, Interrupt]:
     """Return the questions that a snapshot waits for, by id."""
     return {interrupt.id: interrupt for interrupt in snapshot.interrupts}

@@ -108,6 +108,11 @@ class LocalFileStore:
         safe = upload_name(name)
         return await asyncio.to_thread(self._store_upload, safe, content)
 
+    async def remove(self, path: str) -> None:
+        """Remove one file."""
+        place = self._for_writing(path)
+        await asyncio.to_thread(self._remove, place)
+
     async def delete_all(self) -> None:
         """Remove everything of this project."""
         await asyncio.to_thread(self._place.remove)
@@ -179,6 +184,16 @@ class LocalFileStore:
                     raise
                 os.fsync(parent)
                 return listing.entry_of(place, os.fstat(handle))
+
+    def _remove(self, place: VirtualPath) -> None:
+        *above, name = (place.root, *place.parts)
+        with self._place.locked() as top, folder.opened(top, above) as parent:
+            there = folder.check_replaceable(parent, name)
+            if there is None:
+                raise FileMissing
+            os.unlink(name, dir_fd=parent)
+            os.fsync(parent)
+            self._meter.used -= there.st_size
 
     def _store_upload(self, name: str, content: bytes) -> FileEntry:
         self._check_size(len(content))

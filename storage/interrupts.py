@@ -67,7 +67,7 @@ class Interrupts(Repository):
                 return _record(row)
         if not rows:
             raise NoPendingInterrupt
-        raise StaleInterrupt
+        raise StaleInterrupt(details=_decided(rows, token))
 
     async def resolve(
         self, interrupt_id: str, decisions: Sequence[dict[str, Any]], by: str, at: datetime
@@ -98,6 +98,19 @@ class Interrupts(Repository):
             )
         ).mappings()
         return [_record(row) for row in rows]
+
+
+def _decided(rows: Sequence[RowMapping], token: str) -> dict[str, Any]:
+    """Return what was decided with a spent token, by whom and when; empty where it is unknown."""
+    for row in rows:
+        if row["token"] == token:
+            return {
+                "status": row["status"],
+                "decisions": row["decisions"] or [],
+                "by": row["resolved_by"],
+                "at": row["resolved_at"].isoformat() if row["resolved_at"] else None,
+            }
+    return {}
 
 
 def _record(row: RowMapping) -> InterruptRecord:
