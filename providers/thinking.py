@@ -16,6 +16,7 @@ class ThinkSplitter:
     def __init__(self) -> None:
         self._held = ""
         self._close = ""
+        self._thought = False
         self._state = "start"
 
     def feed(self, text: str) -> tuple[str, str]:
@@ -41,13 +42,16 @@ class ThinkSplitter:
         for tag in _OPEN:
             if text.startswith(tag):
                 self._state, self._close = "thinking", f"</{tag[1:]}"
-                self._held = text[len(tag) :].lstrip("\n")
+                self._held = text[len(tag) :]
                 return True
         if not any(tag.startswith(text) for tag in _OPEN):
             self._state = "answer"
         return False
 
     def _think(self) -> str:
+        if not self._thought:
+            self._held = self._held.lstrip("\n")
+            self._thought = bool(self._held)
         before, closed, after = self._held.partition(self._close)
         if closed:
             self._state, self._held = "after", after
