@@ -115,6 +115,11 @@ def sandbox_part() -> Part:
     return Part("sandbox", "off", cause, "The file tools work without one.")
 
 
+def scheduler_part() -> Part:
+    """Say honestly that nothing is scheduled yet."""
+    return Part("scheduler", "off", "Schedules are not offered yet.", "Start runs with /api/chat.")
+
+
 def _existing(path: Path) -> Path:
     """Return the folder itself, or the nearest one above it that is there already."""
     resolved = path.resolve()

@@ -78,12 +78,12 @@ def migrate(data_dir: DataDir = None) -> None:
     async def work() -> None:
         from core.clock import SystemClock
         from core.settings import load_settings
-        from server import bootstrap
+        from server import opening
         from storage import migrate as migrations
 
         loaded = load_settings(data_dir=data_dir)
-        bootstrap.prepare_process(loaded)
-        async with bootstrap.database_url(loaded.settings, SystemClock()) as url:
+        opening.prepare_process(loaded)
+        async with opening.database_url(loaded.settings, SystemClock()) as url:
             missing = await migrations.pending(url)
             await migrations.migrate(url)
         typer.echo(f"done: {', '.join(missing)}" if missing else "nothing to do")
@@ -105,11 +105,11 @@ def link(data_dir: DataDir = None) -> None:
     async def work() -> None:
         from core.clock import SystemClock
         from core.settings import load_settings
-        from server import bootstrap, place
+        from server import opening, place
 
         loaded = load_settings(data_dir=data_dir)
         url = place.url_of_running(loaded.settings)
-        async with bootstrap.identity_alone(loaded, SystemClock()) as identity:
+        async with opening.identity_alone(loaded, SystemClock()) as identity:
             typer.echo(f"{url}/login?token={await identity.new_login_link()}")
 
     run(work)

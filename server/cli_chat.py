@@ -82,7 +82,7 @@ async def _opened(target: _Target) -> AsyncIterator[object]:
     """Give the connection; a key that was made for it is revoked at the end."""
     from core.clock import SystemClock
     from core.settings import load_settings
-    from server import bootstrap, place
+    from server import opening, place
     from server.terminal.wire import Wire
 
     clock = SystemClock()
@@ -99,7 +99,7 @@ async def _opened(target: _Target) -> AsyncIterator[object]:
         async with _opened(_Target(url, target.key, None)) as wire:
             yield wire
         return
-    async with bootstrap.identity_alone(loaded, clock) as identity:
+    async with opening.identity_alone(loaded, clock) as identity:
         owner = await identity.local_principal()
         record, secret = await identity.create_key(owner, "terminal", days=1)
         try:

@@ -91,6 +91,6 @@ def revoke(
 def _identity(data_dir: Path | None):  # noqa: ANN202 - its type would cost the import
     from core.clock import SystemClock
     from core.settings import load_settings
-    from server import bootstrap
+    from server import opening
 
-    return bootstrap.identity_alone(load_settings(data_dir=data_dir), SystemClock())
+    return opening.identity_alone(load_settings(data_dir=data_dir), SystemClock())

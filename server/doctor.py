@@ -20,7 +20,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError, Fault, Unavailable
 from core.health import Part
 from core.settings import Loaded, Settings, load_settings
-from server import bootstrap, checks, listen, place
+from server import bootstrap, checks, listen, opening, place
 from server.cli_base import FAILED
 
 _MARKS: Final = {"ok": "ok  ", "degraded": "warn", "down": "FAIL", "off": "off "}
@@ -33,7 +33,7 @@ async def examine(data_dir: Path | None) -> int:
     """Print each part with cause and cure; return 1 when one is down."""
     try:
         loaded = load_settings(data_dir=data_dir, log_level="ERROR")
-        bootstrap.prepare_process(loaded)
+        opening.prepare_process(loaded)
     except ConfigError as error:
         return _report(_faults("settings", error.faults))
     return _report(await _parts(loaded))
@@ -60,8 +60,8 @@ async def _database(settings: Settings) -> list[Part]:
     clock = SystemClock()
     try:
         async with AsyncExitStack() as stack:
-            url = await stack.enter_async_context(bootstrap.database_url(settings, clock))
-            database = await stack.enter_async_context(bootstrap.database_at(url, settings))
+            url = await stack.enter_async_context(opening.database_url(settings, clock))
+            database = await stack.enter_async_context(opening.database_at(url, settings))
             return [await checks.database_part(database), await checks.migrations_part(url)]
     except Unavailable as error:
         given = bool(settings.database_url.get_secret_value())

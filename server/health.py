@@ -29,7 +29,7 @@ class Health:
 
     async def parts(self) -> Sequence[Part]:
         """Return every part; `needed` ones decide whether the server is ready."""
-        database, migrations, disk, runtime = await asyncio.gather(
+        database, migrations, disk, worker = await asyncio.gather(
             checks.database_part(self.database),
             checks.migrations_part(self.database.url),
             checks.disk_part(self.loaded.settings.data_dir),
@@ -38,11 +38,12 @@ class Health:
         return (
             database,
             migrations,
-            *runtime,
+            worker,
             checks.model_part(self.models),
             checks.extensions_part(self.assembly),
             disk,
             checks.settings_part(self.loaded),
             checks.sandbox_part(),
+            checks.scheduler_part(),
             checks.workbench_part(self.static),
         )

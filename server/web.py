@@ -43,6 +43,7 @@ async def serving(app: ASGIApp, taken: socket.socket, clock: Clock) -> AsyncIter
         app,
         access_log=False,  # the application writes its own line, without queries
         log_config=None,
+        log_level="warning",  # our own lines say when it begins and ends
         lifespan="off",  # everything is opened and closed around us
         server_header=False,
         timeout_graceful_shutdown=_LAST_BYTES_SECONDS,

@@ -96,13 +96,18 @@ function drawHealth(health) {
   document.getElementById("version").textContent = text("version", { version: health.version });
 }
 
+// Parts that are off, or limited on purpose, have a sentence of ours in the reader's language.
+// Anything else is said in the server's own words, which are English.
 function partRow(part) {
+  const ours = part.status === "off" || part.facts?.demo ? text(`causes.${part.id}`) : "";
   const why = element("div", { className: "why" });
-  if (part.cause) why.append(paragraph(part.cause));
-  if (part.cure && part.status !== "ok") {
-    why.append(paragraph(text("health.cure", { cure: part.cure }), "muted"));
+  if (ours) {
+    why.append(paragraph(ours, "muted"));
+  } else if (part.cause) {
+    why.lang = "en";
+    why.append(paragraph(part.cause));
+    if (part.cure) why.append(paragraph(text("health.cure", { cure: part.cure }), "muted"));
   }
-  if (part.cause) why.lang = "en"; // the server's own sentences
   const name = text(`parts.${part.id}`) || part.id;
   return element("li", {}, element("span", { textContent: name }), state(part.status), why);
 }
