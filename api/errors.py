@@ -28,6 +28,7 @@ from core.errors import (
     UnsupportedMediaType,
 )
 from core.log import get_logger
+from core.masking import mask
 
 log = get_logger(__name__)
 
@@ -153,7 +154,7 @@ def _place(loc: Sequence[int | str]) -> str:
 
 
 def _short(text: str, longest: int) -> str:
-    safe = text.encode("utf-8", "replace").decode("utf-8")
+    safe = mask(text[:1000].encode("utf-8", "replace").decode("utf-8"))
     return safe if len(safe) <= longest else f"{safe[:longest]}…"
 
 

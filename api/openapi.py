@@ -74,6 +74,7 @@ def _build(app: FastAPI) -> dict[str, Any]:
     for operation in _operations(schema):
         _add_security(operation)
         _add_bodies(operation)
+        _put_errors_under_json(operation)
     return schema
 
 
@@ -100,6 +101,17 @@ def _add_bodies(operation: dict[str, Any]) -> None:
             content[kind] = other | {"encoding": encoding}
     else:
         content[JSON] = content[FORM] = other
+
+
+def _put_errors_under_json(operation: dict[str, Any]) -> None:
+    """Mend that FastAPI describes errors under the media type of the route's success."""
+    for response in operation["responses"].values():
+        content: dict[str, Any] = response.get("content", {})
+        described = content.get(JSON)
+        if described is None or "schema" in described:
+            continue
+        for kind in [kind for kind in content if kind != JSON]:
+            described["schema"] = content.pop(kind)["schema"]
 
 
 def _frames() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from api.schemas import EXAMPLE_ID, Id, Input, Output
 from core.errors import Invalid
-from core.types import MessageStatus, Mode
+from core.types import InterruptKind, MessageStatus, Mode
 
 LONGEST_MESSAGE = 200_000
 """Characters of one message."""
@@ -138,6 +138,8 @@ class PendingInterrupt(Output):
     """The card of the question that a session waits on."""
 
     id: str
+    type: Literal["interrupt"]
+    kind: InterruptKind
     session_id: str
     run_id: str
     interrupt_token: str

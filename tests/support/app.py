@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
+from api import sse
 from core.clock import SystemClock
 from core.principal import Principal
 from core.settings import load_settings
+from core.types import UserId
 from server.bootstrap import Product, opened
 from server.web import serving
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -38,7 +45,14 @@ class Reply:
 
     status: int
     headers: httpx.Headers
+    body: bytes = b""
+    """What was answered where it is no stream."""
     frames: list[Frame] = field(default_factory=list)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error that was answered."""
+        return json.loads(self.body)["error"]
 
     @property
     def session_id(self) -> str:
@@ -72,43 +86,53 @@ class Served:
     product: Product
     url: str
     key: str
-    client: httpx.AsyncClient
+    loop: asyncio.AbstractEventLoop
+
+    async def inside(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something of the product on the loop that the product lives on."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+    def client(self, key: str | None = None, **options: Any) -> httpx.AsyncClient:
+        """Return a client with that key, the owner's where missing."""
+        return client_for(self.url, self.key if key is None else key, **options)
+
+    def anonymous(self, **options: Any) -> httpx.AsyncClient:
+        """Return a client without any credential."""
+        return client_for(self.url, None, **options)
 
     async def principal(self, name: str) -> Principal:
         """Return a user of the workspace, made where missing."""
-        owner = await self.product.identity.local_principal()
-        async with self.product.database.work() as work:
-            user = await work.identity.ensure_user(owner.workspace_id, name, "member")
-        return Principal(owner.workspace_id, user.id, user.name, "script")
+        return await self.inside(self._principal(name))
 
     async def key_of(self, name: str, **options: Any) -> str:
         """Return a new API key of the user of that name."""
         who = await self.principal(name)
-        return (await self.product.identity.create_key(who, "test", **options))[1]
+        work = self.product.identity.create_key(who, "test", **options)
+        return (await self.inside(work))[1]
 
-    @asynccontextmanager
-    async def client_of(self, name: str, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-        """Give a client that acts as the user of that name."""
-        async with client_for(self.url, await self.key_of(name, **options)) as client:
-            yield client
+    async def cookie(self) -> str:
+        """Return the cookie of a new browser session of the owner."""
+        link = await self.inside(self.product.identity.new_login_link())
+        return await self.inside(self.product.identity.enter(link))
 
-    async def chat(
-        self, message: str = "hello", client: httpx.AsyncClient | None = None, **fields: Any
-    ) -> Reply:
-        """Send a message and read the stream to its end."""
-        form = {"message": message, **fields}
-        return await read(client or self.client, "POST", "/api/chat", data=form)
+    async def _principal(self, name: str) -> Principal:
+        owner = await self.product.identity.local_principal()
+        async with self.product.database.work() as work:
+            user = await work.identity.ensure_user(owner.workspace_id, name, "member")
+        return Principal(owner.workspace_id, UserId(user.id), user.name, "script")
 
-    async def resume(
-        self, reply: Reply, client: httpx.AsyncClient | None = None, **answer: Any
-    ) -> Reply:
-        """Answer what a stream ended with."""
-        body = {
-            "session_id": reply.session_id,
-            "interrupt_token": reply.last["interrupt_token"],
-            **answer,
-        }
-        return await read(client or self.client, "POST", "/api/chat/resume", json=body)
+
+async def chat(client: httpx.AsyncClient, message: str = "hello", **fields: Any) -> Reply:
+    """Send a message and read the stream to its end."""
+    return await read(client, "POST", "/api/chat", data={"message": message, **fields})
+
+
+async def resume(client: httpx.AsyncClient, reply: Reply, **answer: Any) -> Reply:
+    """Answer what a stream ended with."""
+    where = {"session_id": reply.session_id, "interrupt_token": reply.last["interrupt_token"]}
+    return await read(client, "POST", "/api/chat/resume", json=where | answer)
 
 
 async def read(client: httpx.AsyncClient, method: str, path: str, **options: Any) -> Reply:
@@ -118,7 +142,7 @@ async def read(client: httpx.AsyncClient, method: str, path: str, **options: Any
         if response.headers.get("content-type", "").startswith("text/event-stream"):
             reply.frames = [frame async for frame in frames_of(response)]
         else:
-            await response.aread()
+            reply.body = await response.aread()
     return reply
 
 
@@ -166,8 +190,37 @@ async def served_product(
         async with opened(loaded, clock) as product, serving(product.app, taken, clock):
             owner = await product.identity.local_principal()
             _, key = await product.identity.create_key(owner, "owner of the test")
-            async with client_for(url, key) as client:
-                yield Served(product, url, key, client)
+            yield Served(product, url, key, asyncio.get_running_loop())
+        # Another product of this process must not take this end for its own.
+        sse.begin()
+
+
+@contextmanager
+def in_background(database_url: str, data_dir: Path, **settings: Any) -> Iterator[Served]:
+    """Give the product on a thread and loop of its own, to be shared by many tests."""
+    ready: Future[Served] = Future()
+    ends: list[Callable[[], object]] = []
+
+    async def work() -> None:
+        end = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        ends.append(lambda: loop.call_soon_threadsafe(end.set))
+        try:
+            async with served_product(database_url, data_dir, **settings) as served:
+                ready.set_result(served)
+                await end.wait()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=asyncio.run, args=(work(),), name="product")
+    thread.start()
+    try:
+        yield ready.result(60)
+    finally:
+        ends[0]()
+        thread.join(60)
 
 
 def provider_settings(url: str) -> dict[str, Any]:
