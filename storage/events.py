@@ -14,7 +14,7 @@ from core.events import Event, StoredEvent, dump
 from core.records import RunRecord
 from core.types import RunStatus
 from storage.repository import Repository
-from storage.text import storable
+from storage.text import clean_json, storable
 
 _APPEND: Final = """
 WITH run AS (
@@ -65,7 +65,7 @@ class Events(Repository):
         Raises:
             RunLost: owner or attempt are not those of the run (any more).
         """
-        kept = [storable(dump(event)) for event in events]
+        kept = [storable(_dumped(event)) for event in events]
         values = {
             "run": run.id,
             "owner": owner_id,
@@ -109,6 +109,15 @@ class Events(Repository):
             raise NotFound
         events = [_event(run_id, row) for row in rows if row["seq"] is not None]
         return events, RunStatus(rows[0]["status"]), rows[0]["last_seq"]
+
+
+def _dumped(event: Event) -> dict[str, Any]:
+    try:
+        return dump(event)
+    except ValueError:
+        # Arguments nested more deeply than can be encoded: a mark takes the place of the depth.
+        parts = {name: clean_json(part) for name, part in event if isinstance(part, dict | list)}
+        return dump(event.model_copy(update=parts))
 
 
 def _event(run_id: str, row: dict[str, Any]) -> StoredEvent:

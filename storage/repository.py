@@ -34,7 +34,7 @@ class Repository:
         return list((await self._sql.execute(statement)).mappings())
 
     async def _changed(self, statement: Executable) -> int:
-        """Return how many rows the statement changed."""
+        """Return how many rows an update or a delete changed; inserts do not tell."""
         return (await self._sql.execute(statement)).rowcount
 
 

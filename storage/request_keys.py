@@ -26,9 +26,9 @@ class RequestKeys(Repository):
         """
         row = {"request_id": request_id, "session_id": session_id, "run_id": run_id}
         statement = insert(request_keys).values({**row, **owner_of(principal)})
-        if await self._changed(statement.on_conflict_do_nothing()):
-            return
-        raise DuplicateRequest(details=await self._first(principal, request_id))
+        used = statement.on_conflict_do_nothing().returning(request_keys.c.run_id)
+        if await self._one(used) is None:
+            raise DuplicateRequest(details=await self._first(principal, request_id))
 
     async def _first(self, principal: Principal, request_id: str) -> dict[str, str]:
         found = await self._one(
