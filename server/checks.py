@@ -49,7 +49,9 @@ async def migrations_part(url: str) -> Part:
         return Part("migrations", "down", "The database does not answer.", needed=True)
     if missing:
         cause = f"{len(missing)} migrations are missing: {', '.join(missing)}."
-        return Part("migrations", "down", cause, "Run `graphwright migrate`.", needed=True)
+        facts = {"missing": missing}
+        cure = "Run `graphwright migrate`, or start the server anew."
+        return Part("migrations", "down", cause, cure, needed=True, facts=facts)
     return Part("migrations", "ok", needed=True)
 
 

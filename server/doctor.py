@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -62,7 +63,10 @@ async def _database(settings: Settings) -> list[Part]:
         async with AsyncExitStack() as stack:
             url = await stack.enter_async_context(opening.database_url(settings, clock))
             database = await stack.enter_async_context(opening.database_at(url, settings))
-            return [await checks.database_part(database), await checks.migrations_part(url)]
+            migrations = await checks.migrations_part(url)
+            if "missing" in migrations.facts:  # nothing wrong: the next start applies them
+                migrations = replace(migrations, status="degraded")
+            return [await checks.database_part(database), migrations]
     except Unavailable as error:
         given = bool(settings.database_url.get_secret_value())
         cure = "Check DATABASE_URL, and that the database listens there." if given else error.cure

@@ -20,11 +20,14 @@ function element(kind, properties = {}, ...children) {
 }
 
 // `code` in a text is shown as code.
+function pieces(words) {
+  return words
+    .split("`")
+    .map((part, index) => (index % 2 ? element("code", { textContent: part }) : part));
+}
+
 function paragraph(words, className = "") {
-  const parts = words.split("`").map((part, index) =>
-    index % 2 ? element("code", { textContent: part }) : part,
-  );
-  return element("p", { className }, ...parts);
+  return element("p", { className }, ...pieces(words));
 }
 
 function state(status) {
@@ -36,11 +39,7 @@ function state(status) {
 function preferred() {
   const chosen = localStorage.getItem("gw-language");
   if (LANGUAGES.includes(chosen)) return chosen;
-  const wanted = navigator.languages ?? [navigator.language];
-  return wanted.some((name) => name.toLowerCase().startsWith("zh")) &&
-    wanted[0].toLowerCase().startsWith("zh")
-    ? "zh-CN"
-    : "en";
+  return navigator.language.toLowerCase().startsWith("zh") ? "zh-CN" : "en";
 }
 
 async function speak(language) {
@@ -48,7 +47,7 @@ async function speak(language) {
   texts = await answer.json();
   document.documentElement.lang = language;
   for (const place of document.querySelectorAll("[data-text]")) {
-    place.textContent = text(place.dataset.text);
+    place.replaceChildren(...pieces(text(place.dataset.text)));
   }
   for (const place of document.querySelectorAll("[data-label]")) {
     place.setAttribute("aria-label", text(place.dataset.label));
@@ -137,7 +136,7 @@ function drawYou(me) {
     );
     return;
   }
-  const leave = element("button", { type: "button", textContent: text("you.leave") });
+  const leave = element("button", { type: "button", className: "plain", textContent: text("you.leave") });
   leave.addEventListener("click", async () => {
     await fetch("/auth/logout", { method: "POST" });
     await refresh();
@@ -152,7 +151,7 @@ function drawYou(me) {
 // Commands -----------------------------------------------------------------------------------
 
 const COMMANDS = {
-  key: () => "KEY=$(graphwright key create --name my-laptop)",
+  key: () => "KEY=$(.venv/bin/graphwright key create --name my-laptop)",
   chat: () =>
     `curl -N ${location.origin}/api/chat \\\n` +
     `  -H "Authorization: Bearer $KEY" \\\n` +
@@ -165,7 +164,7 @@ const COMMANDS = {
   history: () =>
     `curl ${location.origin}/api/chat/history/SESSION_ID \\\n` +
     `  -H "Authorization: Bearer $KEY"`,
-  terminal: () => "graphwright chat",
+  terminal: () => ".venv/bin/graphwright chat",
 };
 
 function drawSteps() {
