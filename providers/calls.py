@@ -6,7 +6,7 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -40,17 +40,17 @@ class CallJoiner:
 
     def feed(self, fragments: Any) -> None:
         """Take the `tool_calls` of one delta, whatever shape it has."""
-        if isinstance(fragments, Mapping):
+        if isinstance(fragments, dict):
             fragments = [fragments]
         if not isinstance(fragments, list):
             return
         for fragment in cast("list[Any]", fragments):
-            if isinstance(fragment, Mapping):
-                self._take(cast("Mapping[str, Any]", fragment))
+            if isinstance(fragment, dict):
+                self._take(cast("dict[str, Any]", fragment))
 
-    def _take(self, fragment: Mapping[str, Any]) -> None:
+    def _take(self, fragment: dict[str, Any]) -> None:
         function = fragment.get("function")
-        if not isinstance(function, Mapping):
+        if not isinstance(function, dict):
             function = fragment if "arguments" in fragment or "name" in fragment else {}
         part = OpenCall(
             _text(fragment.get("id")), _text(function.get("name")), _json(function.get("arguments"))

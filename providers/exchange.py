@@ -131,6 +131,7 @@ class _Reader:
         except (httpx.TransportError, httpx.DecodingError, OSError) as error:
             self._finish_or(self._cut(f"the connection broke: {_why(error)}"), error)
         except StreamFailure as failure:
+            self._pass_on(self._assembler.close())
             raise faults.from_object(self._name, failure.error, self._during()) from failure
         request_id = response.headers.get("x-request-id", "") or self.turn.id
         return Answer(self.turn, request_id[:200])
@@ -229,7 +230,15 @@ class _Reader:
     def _chunk(self, chunk: Any, event: str = "") -> None:
         if event == "error" and not (isinstance(chunk, dict) and chunk.get("choices")):
             raise StreamFailure(chunk)
-        for kind, text in self._assembler.feed(chunk):
+        try:
+            pieces = self._assembler.feed(chunk)
+        except StreamFailure as failure:
+            self._pass_on(failure.shown)
+            raise
+        self._pass_on(pieces)
+
+    def _pass_on(self, pieces: list[tuple[Kind, str]]) -> None:
+        for kind, text in pieces:
             self._show(kind, text)
 
     async def _whole(self, first: bytes, stream: AsyncIterator[bytes]) -> None:
@@ -258,16 +267,14 @@ class _Reader:
         self._close()
 
     def _close(self) -> None:
-        for kind, text in self._assembler.close():
-            self._show(kind, text)
+        self._pass_on(self._assembler.close())
         if not self.turn.confirmed:
             raise self._cut("it ended without a finish reason")
 
     def _finish_or(self, error: errors.ProviderError, cause: Exception) -> None:
         """Let a turn stand whose end was confirmed before the connection broke."""
         if not self.turn.confirmed:
-            for kind, text in self._assembler.close():
-                self._show(kind, text)
+            self._pass_on(self._assembler.close())
             raise error from cause
         self._close()
 

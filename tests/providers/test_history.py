@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -111,7 +112,7 @@ async def test_each_request_is_the_beginning_of_the_next_byte_for_byte(
     await model.ask([*history, HumanMessage("thanks")], tools=[ADD], message_id="m9")
     bodies = [seen.raw for seen in scripted.requests]
     assert len(bodies) == 4
-    for earlier, later in zip(bodies, bodies[1:], strict=False):
+    for earlier, later in itertools.pairwise(bodies):
         assert later.startswith(earlier.removesuffix(b"]}"))
 
 

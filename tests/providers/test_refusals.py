@@ -176,7 +176,7 @@ async def test_silence_ends_with_a_timeout(
     scripted: ScriptedServer, make_model: MakeModel, turn: Turn
 ) -> None:
     scripted.play(turn)
-    with pytest.raises(errors.ProviderTimeout, match="sent nothing for 0.2 s"):
+    with pytest.raises(errors.ProviderTimeout, match=r"sent nothing for 0\.2 s"):
         await make_model(model_idle_timeout=0.2).ask(ASK, message_id="m1")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -74,7 +75,7 @@ def test_only_a_leading_tag_holds_reasoning(
 ) -> None:
     splitter = ThinkSplitter()
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    pieces = [splitter.feed(text[a:b]) for a, b in zip(places, places[1:], strict=False)]
+    pieces = [splitter.feed(text[a:b]) for a, b in itertools.pairwise(places)]
     pieces.append(splitter.close())
     assert "".join(one for one, _ in pieces) == thinking
     assert "".join(one for _, one in pieces) == answer

@@ -20,7 +20,6 @@ from tests.support.scripted_turns import (
     call,
     calls,
     chunk,
-    cut,
     frame,
     raw_frames,
     say,

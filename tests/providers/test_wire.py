@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -138,11 +139,7 @@ def test_events_are_the_same_however_the_bytes_are_cut(data: st.DataObject) -> N
     )  # fmt: skip
     places = sorted({0, len(body), *data.draw(st.lists(st.integers(0, len(body))))})
     decoder = SseDecoder()
-    events = [
-        event
-        for a, b in zip(places, places[1:], strict=False)
-        for event in decoder.feed(body[a:b])
-    ]
+    events = [event for a, b in itertools.pairwise(places) for event in decoder.feed(body[a:b])]
     events += decoder.close()
     assert events == [
         ("delta", b"{'text': '\xe6\xb1\x89'}"), ("", b"first\nsecond"), ("", b"[DONE]")
