@@ -50,6 +50,12 @@ def test_default_message_is_the_sentence_of_the_class():
     assert str(SessionBusy()) == inspect.getdoc(SessionBusy)
 
 
+def test_every_class_is_found_in_the_one_module_that_people_import():
+    for kind in family():
+        assert getattr(errors, kind.__name__) is kind
+    assert {kind.__name__ for kind in family()} <= set(errors.__all__)
+
+
 @pytest.mark.req("OPS-04")
 def test_config_error_lists_every_fault_with_its_cure():
     error = ConfigError(
