@@ -37,7 +37,7 @@ def run(work: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
         code = INTERRUPTED
     except BrokenPipeError:
         code = FAILED  # whoever read our output has had enough
-    except BaseException as error:
+    except BaseException as error:  # boundary: every end of a command becomes an exit code
         code = _explained(error)
         if code is None:
             raise
