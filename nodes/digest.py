@@ -98,7 +98,7 @@ def pieces(entries: Sequence[str], room: int) -> Iterator[str]:
 def _divided(entries: Sequence[str], room: int) -> Iterator[str]:
     for entry in entries:
         size = estimate_text(entry)
-        step = len(entry) if size <= room else max(len(entry) * room // (size + 1), 50)
+        step = max(len(entry) if size <= room else len(entry) * room // (size + 1), 1)
         for start in range(0, len(entry), step):
             yield entry[start : start + step]
 

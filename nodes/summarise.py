@@ -34,6 +34,22 @@ def needs_room(state: State, ctx: RunContext) -> bool:
     return request_size(state, ctx) >= ctx.limits.summary_at * usable_window(ctx)
 
 
+def oldest(groups: Sequence[Group], sizes: Sequence[int], room: float) -> list[Group]:
+    """Return the groups that must go so that the others fit into the room.
+
+    The last group always stays, and so does everything from the first group on that has a
+    call without result: a call is never parted from what it waits for.
+    """
+    kept, used = 0, 0.0
+    for size in reversed(sizes):
+        if kept and used + size > room:
+            break
+        kept, used = kept + 1, used + size
+    cut = len(groups) - kept
+    pending = (index for index, one in enumerate(groups) if one.pending)
+    return list(groups[: min(cut, next(pending, cut))])
+
+
 async def summarise(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Take away from the model's view what is old, never what is stored or still pending.
 
@@ -99,17 +115,8 @@ class _Plan:
         fixed = self.guess - sum(sizes)
         room = target - max(fixed, 0) - self.summary_tokens
         if self.forced:
-            room = min(room, sum(sizes) / 2)
-        kept, used = 0, 0.0
-        for size in reversed(sizes):
-            if kept and used + size > room:
-                break
-            kept, used = kept + 1, used + size
-        cut = len(self.groups) - kept
-        for index, one in enumerate(self.groups):
-            if one.pending:
-                cut = min(cut, index)
-        return self.groups[:cut]
+            room = min(room, sum(sizes) / 3)
+        return oldest(self.groups, sizes, room)
 
     def last_id(self) -> str | None:
         """Return the last message whose count is overtaken by what is done here."""

@@ -110,10 +110,15 @@ class Talk:
         self.config: Any = {"configurable": {"thread_id": self.session_id}}
         self.question: Interrupt | None = None
         self.updates: list[dict[str, Any]] = []
+        self.last = ""
 
     @property
     def agent(self) -> AgentSpec:
         return self.assembly.agents["tested"]
+
+    @property
+    def archive_path(self) -> str:
+        return f"/conversation_history/{self.session_id}.md"
 
     @property
     def graph(self) -> Any:
@@ -156,16 +161,19 @@ class Talk:
         return await self.drive(Command(resume={self.question.id: value}))
 
     async def drive(self, given: Any) -> str:
-        """Drive the graph; returns the last message's text."""
+        """Drive the graph; returns the text of the last message that was added."""
         self.question = None
         stream = self.graph.astream(
             given, self.config, context=self.context(), stream_mode="updates", durability="sync"
         )
         async for update in stream:
             self.updates.append(update)
+            for change in update.values():
+                if isinstance(change, dict):
+                    self.last = [self.last, *(m.text for m in change.get("messages", ()))][-1]
             if "__interrupt__" in update:
                 [self.question] = update["__interrupt__"]
-        return (await self.messages())[-1].text
+        return self.last
 
     async def state(self) -> dict[str, Any]:
         return (await self.graph.aget_state(self.config)).values
