@@ -7,7 +7,7 @@ server work through fifty megabytes. Here nothing is read before the caller is k
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
@@ -96,7 +96,7 @@ class StrictRequest(Request):
         elif kind == JSON:
             self._form = FormData(_texts(parse_json(await self._read())))
         else:
-            raise UnsupportedMediaType(f"Send {MULTIPART}, {FORM} or {JSON}.")
+            await self._refuse(f"Send {MULTIPART}, {FORM} or {JSON}.")
 
     async def load_json(self, json_fields: frozenset[str] | None) -> StrictRequest:
         """Read a JSON body, or a form where `json_fields` are named; return what to go on with.
@@ -109,7 +109,7 @@ class StrictRequest(Request):
             self._loaded = parse_json(await self._read())
             return self
         if json_fields is None or kind not in (FORM, MULTIPART):
-            raise UnsupportedMediaType(f"Send {JSON}.")
+            await self._refuse(f"Send {JSON}.")
         if kind == FORM:
             form = parse_urlencoded(await self._read())
         else:
@@ -130,6 +130,12 @@ class StrictRequest(Request):
     async def json(self) -> Any:
         """Return the value that was read."""
         return self._loaded
+
+    async def _refuse(self, cure: str) -> NoReturn:
+        """Say what is wrong: no body at all, or one of another kind."""
+        if "content-type" not in self.headers and not await self._read():
+            raise Invalid(f"This request needs a body. {cure}")
+        raise UnsupportedMediaType(cure)
 
     def _media_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -127,7 +127,6 @@ async def test_signing_out_ends_the_session_on_the_server(house: Served):
     [
         "",
         "Bearer",
-        "Bearer ",
         "Basic dXNlcjpwYXNz",
         "Bearer gwk_x",
         "gwk_000000000000_",

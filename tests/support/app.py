@@ -223,6 +223,13 @@ def in_background(database_url: str, data_dir: Path, **settings: Any) -> Iterato
         thread.join(60)
 
 
+async def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait until something holds, for at most that long."""
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await SystemClock().sleep(0.02)
+
+
 def provider_settings(url: str) -> dict[str, Any]:
     """Return the settings that make a scripted provider the only model."""
     return {
