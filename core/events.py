@@ -9,7 +9,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+)
 
 from core.types import SideEffect, UsageSource
 
@@ -173,6 +180,11 @@ class Interrupt(_Event):
     tool_approval: ToolApproval | None = None
     ask_user: AskUser | None = None
     plan_approval: PlanApproval | None = None
+
+    @model_serializer(mode="wrap")
+    def _only_its_card(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the cards that are not set: readers ask which field is there."""
+        return {key: value for key, value in serialise(self).items() if value is not None}
 
 
 class Citations(_Event):

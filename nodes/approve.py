@@ -88,7 +88,7 @@ def _announce(calls: list[dict[str, Any]], refused: dict[str, Any], ctx: RunCont
         labels = [ctx.tools[name].label if name in ctx.tools else name for name in names]
         ctx.emit(
             Executing(
-                message=f"Running {', '.join(labels)}",
+                message=f"Running {', '.join(names)}",
                 cn_agent=ctx.agent.label,
                 tools=names,
                 cn_tools=labels,

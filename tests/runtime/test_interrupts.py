@@ -63,8 +63,6 @@ async def test_an_approved_call_runs_once_and_the_stream_goes_on_from_the_answer
             "reason": events[-1].data["tool_approval"]["reason"],
             "side_effect": "write",
         },
-        "ask_user": None,
-        "plan_approval": None,
     }
     assert await ground.status(submitted.run_id) is RunStatus.WAITING_INPUT
     assert ground.done == []
