@@ -5,7 +5,8 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test check format ui lock bench clean
+CHECKS := check-format check-lint check-imports check-house check-requirements check-types check-tree
+.PHONY: help setup setup-dev run test check $(CHECKS) format ui lock bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -23,12 +24,27 @@ test: setup-dev ## run the tests (ARGS="tests/core -k masking")
 	@$(BIN)/pytest -n 2 $(ARGS)
 
 check: setup-dev ## format, lint, types, imports, house rules, requirement coverage
+	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
+
+check-format:
 	$(BIN)/ruff format --check --quiet .
+
+check-lint:
 	$(BIN)/ruff check --quiet .
+
+check-imports:
 	$(BIN)/lint-imports --no-logo
+
+check-house:
 	$(BIN)/python scripts/lint_house.py
+
+check-requirements:
 	$(BIN)/python scripts/check_requirements.py
+
+check-types:
 	$(BIN)/basedpyright
+
+check-tree: # .env.example, documents, catalogues, locks
 	$(BIN)/pytest -q tests/house
 
 format: setup-dev ## put the code into its usual form
