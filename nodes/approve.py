@@ -70,8 +70,6 @@ def _ask(
         [call for call in pending if call["id"] in decisions[kind]]
         for kind in ("approval", "question", "plan")
     )
-    # An upgrade may have taken the tool away while the card waited; it ends as an unknown tool.
-    approval = [call for call in approval if call["name"] in ctx.tools]
     if approval:
         value = interrupt(cards.approval_card(approval, ctx))
         answers |= cards.read_decisions(value, approval)
@@ -85,7 +83,7 @@ def _ask(
 def _announce(calls: list[dict[str, Any]], refused: dict[str, Any], ctx: RunContext) -> None:
     names = [call["name"] for call in calls if call["id"] not in refused]
     if names:
-        labels = [ctx.tools[name].label if name in ctx.tools else name for name in names]
+        labels = cards.labels_of(names, ctx)
         ctx.emit(
             Executing(
                 message=f"Running {', '.join(names)}",

@@ -20,19 +20,7 @@ Call = Mapping[str, Any]
 
 def approval_card(calls: Sequence[Call], ctx: RunContext) -> dict[str, Any]:
     """Return the interrupt value that asks about these calls, in call order."""
-    cards = []
-    for call in calls:
-        spec = ctx.tools[call["name"]]
-        cards.append(
-            ApprovalCall(
-                tool_call_id=call["id"],
-                tool=spec.name,
-                args=call["args"],
-                reason=_WHY[spec.side_effect],
-                side_effect=spec.side_effect,
-                allowed_decisions=list(spec.allowed_decisions),
-            )
-        )
+    cards = [_approval(call, ctx) for call in calls]
     card = ToolApproval(calls=cards)
     if len(cards) == 1:
         # Clients of the old single form read these.
@@ -44,8 +32,30 @@ def approval_card(calls: Sequence[Call], ctx: RunContext) -> dict[str, Any]:
             reason=one.reason,
             side_effect=one.side_effect,
         )
-    names = ", ".join(ctx.tools[call["name"]].label for call in calls)
+    names = ", ".join(labels_of([call["name"] for call in calls], ctx))
     return _value(InterruptKind.TOOL_APPROVAL, f"Approval needed: {names}", card, calls)
+
+
+def _approval(call: Call, ctx: RunContext) -> ApprovalCall:
+    """Return one call's part of the card.
+
+    A tool may be gone since the run began to wait. Its call stays on the card, because the
+    answers of a node are told apart by their order.
+    """
+    spec = ctx.tools.get(call["name"])
+    return ApprovalCall(
+        tool_call_id=call["id"],
+        tool=call["name"],
+        args=call["args"],
+        reason=_WHY[spec.side_effect] if spec else "This tool is not there any more.",
+        side_effect=spec.side_effect if spec else "external",
+        allowed_decisions=list(spec.allowed_decisions) if spec else ["reject", "respond"],
+    )
+
+
+def labels_of(names: Sequence[str], ctx: RunContext) -> list[str]:
+    """Return the names of tools as people know them."""
+    return [ctx.tools[name].label if name in ctx.tools else name for name in names]
 
 
 def question_card(calls: Sequence[Call]) -> dict[str, Any]:

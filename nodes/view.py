@@ -38,6 +38,7 @@ class Group:
 
     head: AnyMessage | None
     """None for results whose turn is gone."""
+    calls: Sequence[dict[str, Any]] = ()
     results: list[ToolMessage] = field(default_factory=list)
     chosen: list[tuple[dict[str, Any], ToolMessage | None]] = field(default_factory=list)
     """Each call of the turn with the one result that counts."""
@@ -70,7 +71,7 @@ def group(messages: Sequence[AnyMessage]) -> list[Group]:
                 message.tool_call_id
             )
             if owner is None:
-                groups.append(Group(None, [message]))
+                groups.append(Group(None, results=[message]))
             else:
                 owner.results.append(message)
             continue
@@ -78,24 +79,27 @@ def group(messages: Sequence[AnyMessage]) -> list[Group]:
         groups.append(entry)
         if isinstance(message, AIMessage):
             turns[message.id] = entry
-            for call in calls_of(message):
+            entry.calls = calls_of(message)
+            for call in entry.calls:
                 asked[call["id"]] = entry
     for entry in groups:
-        if isinstance(entry.head, AIMessage):
-            entry.chosen = _choose(entry.head, entry.results)
+        if entry.calls:
+            entry.chosen = _choose(entry.calls, entry.results)
     return groups
 
 
 def _choose(
-    turn: AIMessage, results: Sequence[ToolMessage]
+    calls: Sequence[dict[str, Any]], results: Sequence[ToolMessage]
 ) -> list[tuple[dict[str, Any], ToolMessage | None]]:
     """Give each call its first result; later doubles would change what was sent before."""
+    if [call["id"] for call in calls] == [result.tool_call_id for result in results]:
+        return list(zip(calls, results, strict=True))
     waiting: dict[str, list[ToolMessage]] = defaultdict(list)
     for result in results:
         waiting[result.tool_call_id].append(result)
     return [
         (call, waiting[call["id"]].pop(0) if waiting[call["id"]] else None)
-        for call in calls_of(turn)
+        for call in calls
     ]
 
 

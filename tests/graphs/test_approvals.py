@@ -357,3 +357,23 @@ async def test_a_withdrawn_question_leaves_a_thread_that_goes_on(talk_with, scri
     assert await talk.say("hello") == "echo: hello"
     assert len(await talk.results()) == 5
     assert scripted.refused == []
+
+
+@pytest.mark.req("EXEC-20")
+async def test_a_tool_that_is_gone_since_the_card_was_shown_shifts_no_answer(talk_with, scripted):
+    asked = [
+        ("note", {"text": "a"}, "k1"),
+        ("ask_user", {"questions": [{"question": "Why?"}]}, "q"),
+    ]
+    scripted.on("go", calls(asked), say("done"))
+    talk = talk_with(tools=[note])
+    await talk.say("go")
+    later = talk_with()
+    later.saver, later.config = talk.saver, talk.config
+    later.question, later.run_id = talk.question, talk.run_id
+    await later.answer(decisions=[{"tool_call_id": "k1", "type": "approve"}])
+    assert later.question.value["kind"] == "ask_user"
+    assert await later.answer(answers=["Because."]) == "done"
+    results = await later.results()
+    assert "no tool 'note' any more" in results["k1"].text
+    assert "Because." in results["q"].text
