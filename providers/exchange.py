@@ -31,7 +31,7 @@ _ERROR_BODY: Final = 64 * 1024
 _TAIL_SECONDS: Final = 2.0
 """How long usage may come after the finish reason, and the end of the body after `[DONE]`."""
 _COMMENT_PATIENCE: Final = 5
-"""How many idle times a stream may live on keep-alive comments alone."""
+"""How many idle times a stream may live on keep-alive bytes alone."""
 
 
 @dataclass(slots=True)
@@ -176,6 +176,8 @@ class _Reader:
             data += more
             if data.removeprefix(b"\xef\xbb\xbf").strip():
                 break
+            data = data[-len(b"\xef\xbb\xbf") :] if len(data) > _ERROR_BODY else data
+            self._patience(heard=False)
         bare = data.removeprefix(b"\xef\xbb\xbf").lstrip()
         return bare if bare[:1] in (b"{", b"[", b"<") else data
 
@@ -193,23 +195,25 @@ class _Reader:
 
     def _take(self, data: bytes) -> None:
         self._bytes += len(data)
-        comments = self._decoder.comments
+        if self._bytes > LARGEST:
+            raise errors.ProviderJunk(f"{self._name} sent more than {LARGEST} bytes")
         try:
             events = self._decoder.feed(data)
         except FrameTooLong as error:
             raise errors.ProviderJunk(f"{self._name} sent a frame without end") from error
-        if self._bytes > LARGEST:
-            raise errors.ProviderJunk(f"{self._name} sent more than {LARGEST} bytes")
-        now = self._connection.clock.monotonic()
-        if events:
-            self._heard = now
-        elif self._decoder.comments > comments:
-            patience = self._connection.idle_timeout * _COMMENT_PATIENCE
-            if now - self._heard > patience:
-                raise errors.ProviderTimeout(
-                    f"{self._name} sent only keep-alive comments for {patience:g} s"
-                )
+        self._patience(heard=bool(events))
         self._events(events)
+
+    def _patience(self, *, heard: bool) -> None:
+        """Bound the time in which bytes come, but nothing that says anything."""
+        now = self._connection.clock.monotonic()
+        patience = self._connection.idle_timeout * _COMMENT_PATIENCE
+        if heard:
+            self._heard = now
+        elif now - self._heard > patience:
+            raise errors.ProviderTimeout(
+                f"{self._name} sent only keep-alive bytes for {patience:g} s"
+            )
 
     def _events(self, events: list[tuple[str, bytes]], *, at_end: bool = False) -> None:
         for name, data in events:

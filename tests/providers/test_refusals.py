@@ -191,11 +191,12 @@ async def test_a_stalled_answer_keeps_what_arrived(
 
 
 @pytest.mark.req("MODEL-04")
-async def test_keep_alive_comments_do_not_hold_a_call_for_ever(
-    scripted: ScriptedServer, make_model: MakeModel
+@pytest.mark.parametrize("filler", [b": busy\n\n", b"\n\n\n\n    ", b"data: x"])
+async def test_keep_alive_bytes_do_not_hold_a_call_for_ever(
+    scripted: ScriptedServer, make_model: MakeModel, filler: bytes
 ) -> None:
-    scripted.play(drip(raw_frames([Raw(b": busy\n\n" * 300)]), piece=8, pause=0.01))
-    with pytest.raises(errors.ProviderTimeout, match="only keep-alive comments"):
+    scripted.play(drip(raw_frames([Raw(filler * 300)]), piece=8, pause=0.01))
+    with pytest.raises(errors.ProviderTimeout, match="only keep-alive bytes"):
         await make_model(model_idle_timeout=0.1).ask(ASK, message_id="m1")
 
 
