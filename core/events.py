@@ -9,14 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core.types import SideEffect, UsageSource
 
@@ -171,20 +164,19 @@ class Progress(_Event):
     fraction: float | None = Field(default=None, ge=0, le=1)
 
 
+def _is_missing(value: object) -> bool:
+    return value is None
+
+
 class Interrupt(_Event):
-    """The run waits for a person. Exactly one of the three cards is set."""
+    """The run waits for a person. Exactly one of the three cards is set, the others are left out."""
 
     type: Literal["interrupt"] = "interrupt"
     interrupt_token: str
     message: str
-    tool_approval: ToolApproval | None = None
-    ask_user: AskUser | None = None
-    plan_approval: PlanApproval | None = None
-
-    @model_serializer(mode="wrap")
-    def _only_its_card(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the cards that are not set: readers ask which field is there."""
-        return {key: value for key, value in serialise(self).items() if value is not None}
+    tool_approval: ToolApproval | None = Field(default=None, exclude_if=_is_missing)
+    ask_user: AskUser | None = Field(default=None, exclude_if=_is_missing)
+    plan_approval: PlanApproval | None = Field(default=None, exclude_if=_is_missing)
 
 
 class Citations(_Event):
