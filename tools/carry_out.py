@@ -6,13 +6,15 @@ Nothing a tool does ends the run: neither exceptions of any kind nor results of 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping
 from typing import Any
 
-from core.errors import GraphwrightError, ToolDenied, ToolError, ToolTimeout
+from core.errors import RequestError, ToolDenied, ToolError, ToolFailed, ToolTimeout
 from core.log import get_logger
 from core.tooling import ToolContext, ToolSpec
 from tools.result import Outcome, completed, failed
+from tools.threads import in_thread
 
 _GRACE = 1.0
 """Seconds a cancelled tool has to end before it is left alone."""
@@ -33,18 +35,13 @@ async def carry_out(
     """
     limit = spec.timeout or timeout
     try:
-        checked = spec.validate(args)
-        value = await _within(limit, spec, checked, ctx)
-        return completed(value)
+        return await _within(limit, spec, spec.validate(args), ctx)
     except ToolTimeout as problem:
         return failed(problem.message, "timeout")
     except ToolDenied as problem:
         return failed(problem.message, "denied")
-    except (ToolError, GraphwrightError) as problem:
+    except (ToolError, RequestError) as problem:
         return failed(problem.message)
-    except Exception:  # boundary: results whose own methods raise
-        _log.exception("tool result unusable", extra={"kv": {"tool": spec.name}})
-        return failed(_unexpected(spec))
 
 
 async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolContext) -> Any:
@@ -62,25 +59,29 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
     if not done:
         await _stop(task)
         raise ToolTimeout(f"{spec.name} did not end within {limit:g} seconds and was stopped.")
-    value, error = task.result()
-    if error is None:
-        return value
-    if isinstance(error, GraphwrightError):
+    outcome, error = task.result()
+    if outcome is not None:
+        return outcome
+    if isinstance(error, ToolError | RequestError):
         raise error
     _log.error(
         "tool failed unexpectedly",
         exc_info=error,
         extra={"kv": {"tool": spec.name, "call": ctx.tool_call_id}},
     )
-    raise ToolError(_unexpected(spec, error))
+    raise ToolFailed(_unexpected(spec.name, error))
 
 
 async def _guarded(
     spec: ToolSpec, args: dict[str, Any], ctx: ToolContext
-) -> tuple[Any, BaseException | None]:
-    """Return what the tool returned or raised: SystemExit in a task would stop the event loop."""
+) -> tuple[Outcome | None, BaseException | None]:
+    """Return the outcome or what was raised: SystemExit in a task would stop the event loop."""
     try:
-        return await spec.call(args, ctx), None
+        value = await spec.call(args, ctx)
+        if value is None or isinstance(value, bool | int | float | str):
+            return completed(value), None
+        # Walking through a large or lazy value takes time, and may run code of the author's.
+        return await in_thread(functools.partial(completed, value)), None
     except BaseException as problem:  # boundary: tool code may raise anything
         return None, problem
 
@@ -90,10 +91,9 @@ async def _stop(task: asyncio.Task[Any]) -> None:
     await asyncio.wait({task}, timeout=_GRACE)
 
 
-def _unexpected(spec: ToolSpec, error: BaseException | None = None) -> str:
+def _unexpected(name: str, error: BaseException | None) -> str:
     """Say that it failed, with the kind of the error only: its text may carry paths or hosts."""
-    kind = f" ({type(error).__name__})" if error is not None else ""
     return (
-        f"{spec.name} failed unexpectedly{kind}. The details are in the server's log. "
-        "Try other arguments or another way."
+        f"{name} failed unexpectedly ({type(error).__name__}). The details are in the server's "
+        "log. Try other arguments or another way."
     )

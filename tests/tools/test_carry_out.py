@@ -14,7 +14,7 @@ import threading
 import pytest
 from pydantic import BaseModel
 
-from core.errors import ToolDenied, ToolFailed
+from core.errors import FileMissing, ProviderUnreachable, ToolDenied, ToolFailed
 from core.tooling import ToolContext, source, sourced
 from tests.tools.conftest import Context, tool
 from tools.carry_out import carry_out
@@ -32,6 +32,7 @@ async def outcome_of(function, context: Context, args=None, *, timeout: float = 
     "error",
     [
         RuntimeError(SECRET),
+        ProviderUnreachable(SECRET),
         SystemExit(3),
         KeyboardInterrupt(),
         GeneratorExit(),
@@ -74,7 +75,11 @@ async def test_a_tools_own_error_reaches_the_model_word_for_word(context):
     async def denies() -> None:
         raise ToolDenied("Not on Sundays.")
 
+    async def misses() -> None:
+        raise FileMissing
+
     assert (await outcome_of(fails, context)).data == "There is no flight on Monday."
+    assert (await outcome_of(misses, context)).data == "There is no such file."
     assert (await outcome_of(denies, context)).status == "denied"
 
 
@@ -284,3 +289,19 @@ def test_the_four_ends_have_their_names():
         "denied",
         "timeout",
     }
+
+
+@pytest.mark.req("D08")
+async def test_a_lazy_result_that_blocks_counts_against_the_tools_time(context):
+    free = threading.Event()
+
+    def lazy():
+        yield 1
+        free.wait(20)
+
+    async def returns() -> object:
+        return lazy()
+
+    outcome = await asyncio.wait_for(outcome_of(returns, context, timeout=0.2), 5)
+    free.set()
+    assert outcome.status == "timeout"
