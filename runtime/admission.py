@@ -57,7 +57,7 @@ class Admission:
             DuplicateRequest: the `request_id` was used before.
             QueueFull: too many runs wait.
             Invalid: a field has a value that is not allowed.
-            FileRefused, TooLarge: a file is not accepted.
+            PathRefused, FileRefused, TooLarge: a file is not accepted.
         """
         prefixes = self._check(command)
         stored: list[FileEntry] = []

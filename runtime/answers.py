@@ -91,7 +91,7 @@ def _check_decisions(
         )
     # In the order of the calls, whatever order the client sorted its cards in.
     decisions = [decided[call_id] for call_id in by_id]
-    grants = [
+    grants: list[tuple[Scope, str]] = [
         (cast("Scope", decision["always"]), str(by_id[decision["tool_call_id"]]["tool"]))
         for decision in decisions
         if "always" in decision

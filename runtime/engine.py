@@ -99,7 +99,9 @@ class Engine:
                 log.exception("a run could not be brought to its end")
                 outcome = "handed_over"
             finally:
-                del self._active[run.id]
+                # The run may have come back to this very process under a new claim.
+                if self._active.get(run.id) is active:
+                    del self._active[run.id]
             took = round((self._clock.monotonic() - began) * 1000)
             values = {"outcome": outcome, "duration_ms": took, "attempt": run.attempt}
             log.info("execution.completed", extra={"kv": values})

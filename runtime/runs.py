@@ -47,7 +47,7 @@ class Runs:
             DuplicateRequest: the `request_id` was used before.
             QueueFull: too many runs wait.
             Invalid: a field has a value that is not allowed.
-            FileRefused, TooLarge: a file is not accepted.
+            PathRefused, FileRefused, TooLarge: a file is not accepted.
         """
         submitted, events = await self._admission.admit(principal, command)
         self._hub.publish(submitted.run_id, events)

@@ -130,14 +130,22 @@ class Bench:
 
     url: str
     folder: Path
-    scripted: ScriptedServer
+    provider: str
+    """Address of the scripted provider."""
     stack: AsyncExitStack
+    server: ScriptedServer | None = None
     tools: Tools = field(default_factory=Tools)
+
+    @property
+    def scripted(self) -> ScriptedServer:
+        """The provider; a process beside the test's own only knows its address."""
+        assert self.server is not None
+        return self.server
 
     def settings(self, **changed: Any) -> Settings:
         values: dict[str, Any] = {
             "data_dir": self.folder,
-            "openai_base_url": self.scripted.base_url,
+            "openai_base_url": self.provider,
             "openai_api_key": "sk-test",
             "openai_model": "scripted",
             "openai_max_retries": 1,
@@ -161,6 +169,7 @@ class Bench:
         database = await self.database()
         models = ModelRegistry(settings, CLOCK)
         self.stack.push_async_callback(models.aclose)
+        await models.warm()
         limits = FileLimits(file=1_000_000, project=10_000_000)
         environment = RuntimeEnvironment(
             settings,
@@ -238,7 +247,7 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """A database and a provider, and runtimes as the test opens them."""
     async with AsyncExitStack() as stack:
-        yield Bench(database_url, tmp_path, scripted, stack)
+        yield Bench(database_url, tmp_path, scripted.base_url, stack, scripted)
 
 
 @pytest.fixture

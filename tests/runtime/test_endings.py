@@ -13,7 +13,18 @@ from core.types import RunStatus
 from runtime.commands import Submitted
 from tests.runtime.conftest import Bench, Ground
 from tests.support.events import snapshot_of, text_of, types_of
-from tests.support.scripted_turns import DONE, Gate, call, calls, cut, error, frame, hold, raw_frames, say
+from tests.support.scripted_turns import (
+    DONE,
+    Gate,
+    call,
+    calls,
+    cut,
+    error,
+    frame,
+    hold,
+    raw_frames,
+    say,
+)
 
 
 async def until(ground: Ground, submitted: Submitted, kind: str) -> None:

@@ -170,9 +170,7 @@ async def test_decisions_in_another_order_still_meet_their_own_calls(ground: Gro
 
 @pytest.mark.req("EXEC-20", "H03")
 async def test_an_edit_changes_arguments_but_never_the_tool(ground: Ground):
-    submitted, _, token = await paused(
-        ground, call("post", {"text": "hi"}, id="c1"), say("Done.")
-    )
+    submitted, _, token = await paused(ground, call("post", {"text": "hi"}, id="c1"), say("Done."))
     edit = {"type": "edit", "tool_call_id": "c1", "args": {"text": "ho", "times": 2}}
     for wrong in (
         edit | {"tool": "delete"},
@@ -232,11 +230,31 @@ MALFORMED: list[Any] = [
     {"decisions": ["approve"]},
     {"decisions": [{"type": "approve", "tool_call_id": "c1"}]},
     {"decisions": [{"type": "approve", "tool_call_id": "c1"}] * 2},
-    {"decisions": [{"type": "yes", "tool_call_id": "c1"}, {"type": "approve", "tool_call_id": "c2"}]},
-    {"decisions": [{"type": ["approve"], "tool_call_id": "c1"}, {"type": "approve", "tool_call_id": "c2"}]},
-    {"decisions": [{"type": "approve", "tool_call_id": "c9"}, {"type": "approve", "tool_call_id": "c2"}]},
+    {
+        "decisions": [
+            {"type": "yes", "tool_call_id": "c1"},
+            {"type": "approve", "tool_call_id": "c2"},
+        ]
+    },
+    {
+        "decisions": [
+            {"type": ["approve"], "tool_call_id": "c1"},
+            {"type": "approve", "tool_call_id": "c2"},
+        ]
+    },
+    {
+        "decisions": [
+            {"type": "approve", "tool_call_id": "c9"},
+            {"type": "approve", "tool_call_id": "c2"},
+        ]
+    },
     {"decisions": [{"type": "approve"}, {"type": "approve"}]},
-    {"decisions": [{"type": "approve", "tool_call_id": 1}, {"type": "approve", "tool_call_id": "c2"}]},
+    {
+        "decisions": [
+            {"type": "approve", "tool_call_id": 1},
+            {"type": "approve", "tool_call_id": "c2"},
+        ]
+    },
     {
         "decisions": [
             {"type": "reject", "tool_call_id": "c1", "message": "x" * 10_000_000},
@@ -264,9 +282,7 @@ async def test_a_malformed_answer_is_refused_and_the_right_one_still_works(groun
     )
     for wrong in MALFORMED:
         with pytest.raises(Invalid):
-            await ground.runs.resume(
-                ground.ann, ResumeCommand(submitted.session_id, token, wrong)
-            )
+            await ground.runs.resume(ground.ann, ResumeCommand(submitted.session_id, token, wrong))
     assert ground.done == []
     right = [APPROVE | {"tool_call_id": "c1"}, APPROVE | {"tool_call_id": "c2"}]
     events = await finished(ground, submitted, token, decisions=right)

@@ -1,0 +1,230 @@
+"""Runs whose process died: they go on where that is safe, and end honestly where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from core.types import RunStatus
+from runtime.commands import Submitted
+from tests.runtime.child import Child, child
+from tests.runtime.conftest import Bench, Ground
+from tests.support.events import text_of, types_of
+from tests.support.postgres import execute
+from tests.support.scripted_turns import Gate, call, calls, hold, say
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+async def crash(process: Child, bench: Bench) -> None:
+    """Kill a process and let the time pass after which it counts as dead."""
+    await process.kill()
+    execute(bench.url, "UPDATE owners SET beat_at = %s WHERE kind = 'serve'", (LONG_AGO,))
+
+
+async def until(ground: Ground, submitted: Submitted, kind: str) -> None:
+    """Wait until the run has said something of this kind."""
+    async with asyncio.timeout(20):
+        async for event in ground.runs.follow(ground.ann, submitted.run_id):
+            if event.type == kind:
+                return
+    raise AssertionError(f"the run ended without {kind}")
+
+
+@pytest.mark.req("EXEC-33", "P1")
+async def test_a_run_that_broke_off_in_a_model_turn_goes_on_and_repeats_the_turn(bench: Bench):
+    watching, worker = await bench.open(works=False), await child(bench)
+    gate = Gate()
+    bench.scripted.play(
+        call("lookup", {"key": "k"}), hold(say("wrong half", size=5), gate, after=2), say("right")
+    )
+    submitted = await watching.submit("work")
+    await until(watching, submitted, "token")
+    await crash(worker, bench)
+    gate.open()
+    ground = await bench.open()
+    events = await watching.read(submitted)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].data["status"] == "success"
+    assert text_of(events) == "right"
+    kinds = [event.type for event in events]
+    assert kinds.count("message_reset") == 1
+    assert kinds.count("agent_start") == 1
+    assert kinds.count("tool_result") == 1
+    assert ground.done == []
+    history = await ground.history(submitted.session_id)
+    assert history[-1]["parts"] == [{"type": "text", "text": "right"}]
+    assert (await ground.runs.get(ground.ann, submitted.run_id)).takeovers == 1
+    assert bench.scripted.refused == []
+
+
+@pytest.mark.req("EXEC-33", "EXEC-35", "P3")
+async def test_a_call_that_may_have_happened_is_not_repeated_but_told(bench: Bench):
+    watching, worker = await bench.open(works=False), await child(bench)
+    bench.scripted.play(calls([("lookup", {"key": "k"}, "c1"), ("hold", {}, "c2")]))
+    submitted = await watching.submit("work")
+    await until(watching, submitted, "tool_result")
+    await crash(worker, bench)
+    ground = await bench.open()
+    events = await ground.read(submitted)
+    assert types_of(events)[-2:] == ["agent_error", "error"]
+    assert events[-1].data["code"] == "run_lost"
+    assert "hold" in events[-1].data["message"]
+    assert await ground.status(submitted.run_id) is RunStatus.INTERRUPTED
+    assistant = (await ground.history(submitted.session_id))[1]
+    assert [part["result"]["status"] for part in assistant["parts"]] == ["completed", "cancelled"]
+    assert [event.type for event in events].count("tool_result") == 2
+    bench.scripted.play(say("Still here."))
+    _, more = await ground.chat("hello?", submitted.session_id)
+    assert more[-1].data["status"] == "success"
+    assert bench.scripted.refused == []
+
+
+@pytest.mark.req("EXEC-33")
+async def test_a_run_that_breaks_off_again_and_again_ends_with_its_text_kept(bench: Bench):
+    watching = await bench.open(works=False)
+    gate = Gate()
+    bench.scripted.default = hold(say("half a sentence", size=4), gate, after=3)
+    submitted = await watching.submit("work")
+    worker = await child(bench)
+    await until(watching, submitted, "token")
+    await crash(worker, bench)
+    ground = await bench.open(max_attempts=1)
+    events = await ground.read(submitted)
+    gate.open()
+    assert events[-1].data["code"] == "run_lost"
+    shown = text_of(events)
+    message = (await ground.history(submitted.session_id))[1]
+    assert message["status"] == "incomplete"
+    assert message["parts"][0] == {"type": "text", "text": shown}
+    assert shown
+
+
+@pytest.mark.req("EXEC-22", "EXEC-33")
+@pytest.mark.parametrize("point", ["run.claimed", "llm.reply.before_save", "interrupt.saved"])
+async def test_a_crash_at_a_fault_point_neither_loses_nor_doubles_anything(
+    bench: Bench, point: str
+):
+    watching, worker = await bench.open(works=False), await child(bench, f"{point}=kill")
+    bench.scripted.on("work", call("delete", {"path": "/a"}, id="c1"), say("Done."))
+    submitted = await watching.submit("work")
+    await worker.ended()
+    await crash(worker, bench)
+    ground = await bench.open()
+    events = await ground.read(submitted)
+    assert events[-1].type == "interrupt"
+    resumed = await ground.answer(
+        submitted,
+        events[-1].data["interrupt_token"],
+        decisions=[{"type": "approve", "tool_call_id": "c1"}],
+    )
+    events = await ground.read(resumed)
+    assert events[-1].data["status"] == "success"
+    assert ground.done == ["delete /a"]
+    history = await ground.history(submitted.session_id)
+    assert [one["role"] for one in history] == ["user", "assistant", "assistant"]
+    everything = await ground.read(submitted)
+    assert [event.seq for event in everything] == list(range(1, len(everything) + 1))
+
+
+@pytest.mark.req("EXEC-33")
+async def test_an_answer_survives_the_crash_of_the_worker_that_took_it(bench: Bench):
+    watching = await bench.open(works=False)
+    worker = await child(bench, "resume.claimed=kill")
+    bench.scripted.on("work", call("delete", {"path": "/a"}, id="c1"), say("Done."))
+    submitted = await watching.submit("work")
+    events = await watching.read(submitted)
+    resumed = await watching.answer(
+        submitted,
+        events[-1].data["interrupt_token"],
+        decisions=[{"type": "approve", "tool_call_id": "c1"}],
+    )
+    await worker.ended()
+    await crash(worker, bench)
+    ground = await bench.open()
+    assert (await ground.read(resumed))[-1].data["status"] == "success"
+    assert ground.done == ["delete /a"]
+
+
+@pytest.mark.req("EXEC-33")
+async def test_runs_of_a_living_process_are_left_alone(bench: Bench):
+    first = await bench.open()
+    gate = Gate()
+    bench.scripted.play(hold(say("mine"), gate))
+    submitted = await first.submit("work")
+    await asyncio.to_thread(bench.scripted.wait_for, 1)
+    second = await bench.open()
+    await second.environment.worker.sweep()
+    run = await first.runs.get(first.ann, submitted.run_id)
+    assert (run.status, run.owner_id) == (RunStatus.RUNNING, first.environment.claims.owner_id)
+    gate.open()
+    assert text_of(await first.read(submitted)) == "mine"
+
+
+@pytest.mark.req("EXEC-36", "EXEC-22")
+async def test_a_process_that_ends_hands_its_runs_over(bench: Bench):
+    first = await bench.open()
+    gate = Gate()
+    bench.scripted.play(hold(say("half"), gate, after=2), say("whole"))
+    submitted = await first.submit("work")
+    await until(first, submitted, "token")
+    await first.environment.drain()
+    gate.open()
+    assert await first.status(submitted.run_id) is RunStatus.QUEUED
+    second = await bench.open()
+    events = await second.read(submitted)
+    assert events[-1].data["status"] == "success"
+    assert text_of(events) == "whole"
+
+
+@pytest.mark.req("EXEC-32")
+async def test_a_queued_run_whose_ticket_was_lost_is_found(bench: Bench):
+    waiting = await bench.open(works=False)
+    submitted = await waiting.submit("hi")
+    execute(bench.url, "DELETE FROM procrastinate_jobs")
+    ground = await bench.open()
+    assert (await ground.read(submitted))[-1].type == "done"
+
+
+@pytest.mark.req("EXEC-34")
+async def test_a_process_that_lost_a_run_writes_nothing_more(bench: Bench):
+    first = await bench.open()
+    gate = Gate()
+    bench.scripted.play(hold(say("stale text"), gate), say("fresh"))
+    submitted = await first.submit("work")
+    await asyncio.to_thread(bench.scripted.wait_for, 1)
+    execute(bench.url, "UPDATE owners SET beat_at = %s", (LONG_AGO,))
+    second = await bench.open()
+    events = await second.read(submitted)
+    assert text_of(events) == "fresh"
+    gate.open()
+    # Its worker may have taken the run up again itself; either way nothing is left to say.
+    await asyncio.wait_for(asyncio.gather(*first.environment.worker._shifts), 5)
+    assert text_of(await second.read(submitted)) == "fresh"
+
+
+@pytest.mark.req("EXEC-39", "D02")
+async def test_a_database_restart_delays_a_run_and_loses_nothing(bench: Bench):
+    ground = await bench.open()
+    gate = Gate()
+    bench.scripted.play(
+        call("lookup", {"key": "k"}), hold(say("one two three", size=4), gate, after=2)
+    )
+    bench.scripted.default = say("one two three")
+    submitted = await ground.submit("work")
+    await until(ground, submitted, "token")
+    execute(
+        bench.url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    gate.open()
+    events = await ground.read(submitted)
+    assert events[-1].data["status"] == "success"
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert text_of(events) == "one two three"
+    assert ground.done == ["lookup k"]
+    _, more = await ground.chat("and again", submitted.session_id)
+    assert more[-1].data["status"] == "success"
