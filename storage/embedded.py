@@ -117,20 +117,13 @@ def _prepare(data_dir: Path) -> tuple[Account, Path, Home]:
     return user, programs, homes.make_home(data_dir.resolve(), user)
 
 
-async def _run(
-    home: Home, user: Account, programs: Path, telling: tuple[Clock, Callable[[str], None]]
-) -> None:
+async def _run(home: Home, user: Account, programs: Path, told: postmaster.Told) -> None:
     """Make sure that the cluster exists, runs, and holds our role and database."""
-    clock, say = telling
     if not home.cluster.exists():
-        say("Setting up the embedded PostgreSQL.")
+        told[1]("Setting up the embedded PostgreSQL.")
         await asyncio.to_thread(homes.write_secrets, home)
         await asyncio.to_thread(postmaster.init, programs, home, user)
-    server = await asyncio.to_thread(postmaster.look, home)
-    if server is None:
-        await asyncio.to_thread(homes.write_configuration, home, user)
-        await asyncio.to_thread(postmaster.launch, programs, home, user)
-    await postmaster.until_ready(home, clock, say, lambda: postmaster.launch(programs, home, user))
+    await postmaster.Start(programs, home, user, told).run()
     if not (home.path / _PROVISIONED).exists():
         await _provision(home)
         (home.path / _PROVISIONED).touch(mode=0o600)

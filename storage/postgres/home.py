@@ -84,12 +84,22 @@ class Home:
 
     @property
     def sockets(self) -> Path:
-        """The folder of the socket: the cluster, or a short one where its path is too long."""
-        socket = self.cluster / f".s.PGSQL.{PORT}"
-        if len(os.fsencode(socket)) <= SOCKET_PATH_LIMIT:
+        """The folder of the socket: the cluster, or another where its path will not do."""
+        if self.takes_socket:
             return self.cluster
         noted = self.path / "sockets"
         return Path(noted.read_text().strip()) if noted.exists() else self.cluster
+
+    @property
+    def socket(self) -> Path:
+        """The socket itself."""
+        return self.sockets / f".s.PGSQL.{PORT}"
+
+    @property
+    def takes_socket(self) -> bool:
+        """Whether clients can name the cluster's path: short enough, and a comma parts hosts."""
+        socket = os.fsencode(self.cluster / f".s.PGSQL.{PORT}")
+        return len(socket) <= SOCKET_PATH_LIMIT and b"," not in socket
 
     def url(self, *, role: str = ROLE, database: str = DATABASE) -> str:
         """Return the address with the password in it: a secret."""
@@ -170,10 +180,8 @@ def write_configuration(home: Home, user: Account) -> None:
 
 
 def _socket_folder(home: Home, user: Account) -> Path:
-    if home.sockets != home.cluster and _is_private(home.sockets, user):
+    if home.takes_socket or (home.sockets != home.cluster and _is_private(home.sockets, user)):
         return home.sockets
-    if len(os.fsencode(home.cluster / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_LIMIT:
-        return home.cluster
     runtime = Path(f"/run/user/{user.uid}")
     parent = runtime if _is_private(runtime, user) else Path(tempfile.gettempdir())
     folder = Path(tempfile.mkdtemp(prefix="graphwright-", dir=parent))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -15,7 +16,10 @@ from typing import Final
 from core.clock import Clock
 from core.errors import Unavailable
 from storage.postgres.account import Account
-from storage.postgres.home import ADMIN, Home
+from storage.postgres.home import ADMIN, Home, write_configuration
+
+Told = tuple[Clock, Callable[[str], None]]
+"""What waits, and who is told of long waits."""
 
 PAUSE: Final = 0.02
 """Seconds between two looks at a server that starts or stops."""
@@ -24,8 +28,14 @@ TELL_AFTER: Final = 2.0
 """Seconds after which a wait is told to the user for the first time; then every `TELL_EVERY`."""
 TELL_EVERY: Final = 15.0
 
+ANSWER_PATIENCE: Final = 60.0
+"""Seconds after which a server that calls itself ready and refuses us is a failure."""
+
 STOP_PATIENCE: Final = 60.0
 """Seconds that the last process waits for the server's end; it ends without us, too."""
+
+GONE_AFTER: Final = 1.0
+"""Seconds without a process after which the server counts as gone: `pg_ctl` takes a moment."""
 
 LEFTOVER: Final = "pre-existing shared memory block"
 """What the server says while processes of a killed one are still ending."""
@@ -82,12 +92,10 @@ def launch(programs: Path, home: Home, user: Account) -> None:
     Raises:
         Unavailable: the operating system did not start it.
     """
-    if look(home) is not None:
-        return
-    # A stale file would stop the start if its process id now belongs to somebody else.
-    (home.cluster / "postmaster.pid").unlink(missing_ok=True)
-    if home.log.exists() and home.log.stat().st_size > LOG_LIMIT:
-        home.log.unlink()
+    # The server is gone, but its process id may belong to a stranger now, or to its own remains
+    # that nobody has collected: either way PostgreSQL would believe these files and not start.
+    for stale in (home.cluster / "postmaster.pid", home.socket, Path(f"{home.socket}.lock")):
+        stale.unlink(missing_ok=True)
     # Relative to the home: pg_ctl passes these through a shell.
     options = "-c config_file=postgresql.conf -c hba_file=pg_hba.conf"
     where = ["-D", "cluster", "-l", "cluster/server.log", "-o", options]
@@ -96,31 +104,68 @@ def launch(programs: Path, home: Home, user: Account) -> None:
         raise Unavailable(f"PostgreSQL could not be started: {began.stdout.strip()}")
 
 
-async def until_ready(
-    home: Home, clock: Clock, say: Callable[[str], None], relaunch: Callable[[], None]
-) -> None:
-    """Wait until the server takes connections, however long recovery from a crash takes.
+class Start:
+    """One start of a cluster, from finding or launching its server to the first connection."""
 
-    Raises:
-        Unavailable: the server ended; its last words are in the message.
-    """
-    teller = _Teller(clock, say)
-    alive_at = clock.monotonic()
-    while True:
-        server = look(home)
-        if server is not None:
-            alive_at = clock.monotonic()
-            if server.status == "ready" and await _answers(home):
-                return
-            teller.tell("PostgreSQL is starting; after a crash it first repairs its data.")
-        elif clock.monotonic() - alive_at > 1.0:
-            words = last_words(home)
-            if LEFTOVER not in words:
-                raise Unavailable(f"PostgreSQL ended while it was starting. It said: {words}")
-            teller.tell("Waiting for processes of a killed PostgreSQL to end.")
-            relaunch()
-            alive_at = clock.monotonic()
-        await clock.sleep(PAUSE)
+    def __init__(self, programs: Path, home: Home, user: Account, told: Told) -> None:
+        self._programs, self._home, self._user = programs, home, user
+        self._clock, self._say = told
+        self._teller = _Teller(*told)
+        self._log_at = 0
+        self._launched = False
+
+    async def run(self) -> None:
+        """Wait until the server takes connections, however long recovery from a crash takes.
+
+        Raises:
+            Unavailable: the server ended; its last words are in the message.
+        """
+        if look(self._home) is None:
+            await self._launch()
+        alive_at = self._clock.monotonic()
+        ready_at: float | None = None
+        while True:
+            server = look(self._home)
+            now = self._clock.monotonic()
+            if server is None:
+                ready_at = None
+                if now - alive_at > GONE_AFTER:
+                    await self._again()
+                    alive_at = self._clock.monotonic()
+            else:
+                alive_at = now
+                if server.status == "ready":
+                    ready_at = now if ready_at is None else ready_at
+                    if await _answers(self._home, give_up=now - ready_at > ANSWER_PATIENCE):
+                        return
+                self._teller.tell("PostgreSQL is starting; after a crash it repairs its data.")
+            await self._clock.sleep(PAUSE)
+
+    async def _launch(self) -> None:
+        self._launched = True
+        self._log_at = await asyncio.to_thread(_fresh_log, self._home)
+        await asyncio.to_thread(write_configuration, self._home, self._user)
+        await asyncio.to_thread(launch, self._programs, self._home, self._user)
+
+    async def _again(self) -> None:
+        """Launch once more where the server ended for a reason that passes."""
+        words = last_words(self._home, self._log_at)
+        if self._launched and LEFTOVER not in words:
+            raise Unavailable(f"PostgreSQL ended while it was starting. It said: {words}")
+        self._teller.tell("Waiting for processes of a killed PostgreSQL to end.")
+        await self._launch()
+
+
+def _fresh_log(home: Home) -> int:
+    """Return where this start's part of the log begins; a long log is begun anew."""
+    try:
+        size = home.log.stat().st_size
+    except FileNotFoundError:
+        return 0
+    if size <= LOG_LIMIT:
+        return size
+    home.log.unlink()
+    return 0
 
 
 class _Teller:
@@ -136,23 +181,25 @@ class _Teller:
             self._next = self._clock.monotonic() + TELL_EVERY
 
 
-async def _answers(home: Home) -> bool:
+async def _answers(home: Home, *, give_up: bool) -> bool:
     import psycopg
 
     try:
         connection = await psycopg.AsyncConnection.connect(
             home.url(role=ADMIN, database="postgres"), connect_timeout=5
         )
-    except psycopg.OperationalError:
+    except psycopg.OperationalError as error:
+        if give_up:
+            raise Unavailable(f"PostgreSQL runs but refuses us: {error}") from error
         return False
     await connection.close()
     return True
 
 
-def last_words(home: Home) -> str:
-    """Return the end of the server's log."""
+def last_words(home: Home, since: int) -> str:
+    """Return the end of what the server wrote to its log behind that place."""
     with suppress(OSError):
-        return home.log.read_text(errors="replace")[-2000:].strip()
+        return home.log.read_bytes()[since:].decode(errors="replace")[-2000:].strip()
     return "(nothing)"
 
 
