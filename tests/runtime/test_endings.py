@@ -197,7 +197,7 @@ async def test_a_tool_that_raises_spoils_neither_its_siblings_nor_the_run(ground
     ground.scripted.play(
         calls([("boom", {}, "c1"), ("send_mail", {"to": "x"}, "c2")]), say("One worked.")
     )
-    submitted, events = await ground.chat("both")
+    _, events = await ground.chat("both")
     assert events[-1].data["status"] == "success"
     assert ground.done == ["mail x"]
     results = {e.data["tool_call_id"]: e.data for e in events if e.type == "tool_result"}

@@ -184,7 +184,7 @@ async def test_an_edit_changes_arguments_but_never_the_tool(ground: Ground):
             await ground.answer(submitted, token, decisions=[wrong])
     await finished(ground, submitted, token, decisions=[edit])
     assert ground.done == ["post ho 2"]
-    shown = [part for part in (await ground.history(submitted.session_id))[1]["parts"]]
+    shown = (await ground.history(submitted.session_id))[1]["parts"]
     assert shown[0]["args"] == {"text": "ho", "times": 2}
 
 
