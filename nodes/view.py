@@ -97,10 +97,7 @@ def _choose(
     waiting: dict[str, list[ToolMessage]] = defaultdict(list)
     for result in results:
         waiting[result.tool_call_id].append(result)
-    return [
-        (call, waiting[call["id"]].pop(0) if waiting[call["id"]] else None)
-        for call in calls
-    ]
+    return [(call, waiting[call["id"]].pop(0) if waiting[call["id"]] else None) for call in calls]
 
 
 def build_view(
