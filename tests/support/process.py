@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 COMMAND = (sys.executable, "-m", "main")
+"""The same as `graphwright`, whatever folder that was installed in."""
 ROOT = Path(__file__).parents[2]
 READY = re.compile(r"^ready (http://\S+)$", re.MULTILINE)
 LINK = re.compile(r"http://\S+/login\?token=\S+")
@@ -98,16 +100,18 @@ class ServerProcess:
     def read(self) -> ServerProcess:
         """Collect what it says, in threads, so that it never waits for us."""
         for stream, lines in ((self.process.stdout, self.out), (self.process.stderr, self.log)):
+            assert stream is not None
             reader = threading.Thread(target=self._collect, args=(stream, lines), daemon=True)
             reader.start()
             self._readers.append(reader)
         return self
 
-    def _collect(self, stream: Iterator[str], lines: list[str]) -> None:
-        for line in stream:
-            with self._changed:
-                lines.append(line.rstrip("\n"))
-                self._changed.notify_all()
+    def _collect(self, stream: IO[str], lines: list[str]) -> None:
+        with stream:
+            for line in stream:
+                with self._changed:
+                    lines.append(line.rstrip("\n"))
+                    self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
 

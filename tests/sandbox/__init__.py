@@ -1,0 +1,1 @@
+"""Files of projects, on a real disk."""
