@@ -29,6 +29,20 @@ RECHECK_SECONDS: Final = 2.0
 
 _PLACE: Final = re.compile(r"(?P<run>[0-9A-Fa-f-]{36}):(?P<seq>[0-9]{1,15})")
 
+_EVENT_SCHEMA: Final = {
+    "type": "object",
+    "description": "One event of the stream.",
+    "required": ["id", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "`<run_id>:<seq>`"},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/Frame"},
+        },
+    },
+}
+
 Check = Callable[[], Awaitable[object]]
 
 
@@ -96,7 +110,9 @@ class EventStream(EventSourceResponse):
         while True:
             await self._stream.clock.sleep(RECHECK_SECONDS)
             try:
-                await self._stream.check()
+                # Not cut off where the stream ends meanwhile: that would cost a connection.
+                with anyio.move_on_after(RECHECK_SECONDS, shield=True):
+                    await self._stream.check()
             except (Unauthenticated, Forbidden):
                 scope.cancel()
 
@@ -149,7 +165,7 @@ def openapi_stream(example: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "description": "Events of the run; the frames are described by the schema `Frame`.",
         "headers": headers,
-        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": text}},
+        "content": {"text/event-stream": {"schema": _EVENT_SCHEMA, "example": text}},
     }
 
 

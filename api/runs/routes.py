@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from api.chat.deps import follow_run
 from api.errors import describe
-from api.examples import FRAME
+from api.examples import FRAME, RUN_ID
 from api.route import GuardedRoute
 from api.runs.schemas import Run
 from api.schemas import PathId
@@ -21,7 +21,11 @@ router = APIRouter(prefix="/api", tags=["runs"], route_class=GuardedRoute)
 
 LastEventId = Annotated[
     str | None,
-    Header(max_length=200, description="`<run_id>:<seq>`, as browsers send it by themselves."),
+    Header(
+        max_length=200,
+        description="`<run_id>:<seq>`, as browsers send it by themselves.",
+        examples=[f"{RUN_ID}:3"],
+    ),
 ]
 After = Annotated[
     int, Query(ge=0, lt=2**53, description="Number of the last event you have; 0 = none.")

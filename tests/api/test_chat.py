@@ -98,7 +98,6 @@ async def test_what_is_refused_leaves_nothing_behind(guest: Guest):
         {"message": " \n\t"},
         {"message": "x" * 200_001},
         {"message": "hi", "mode": "other"},
-        {"message": "hi", "request_id": ""},
         {"message": "hi", "request_id": "x" * 129},
         {"message": "hi", "on_disconnect": "maybe"},
         {"message": "hi", "multitask": "all"},
