@@ -9,6 +9,7 @@ from typing import Any
 
 from core.errors import FileMissing, Invalid, NotFound, QueueFull, SessionBusy
 from core.events import StoredEvent, UserMessage
+from core.faults import fault
 from core.ids import is_uuid, new_id
 from core.ports import FileEntry, FileStore
 from core.principal import Principal
@@ -74,11 +75,13 @@ class Admission:
                     entry = await files.store_upload(upload.name, upload.content)
                     stored.append(entry)
                 said = Said(prefixes.text, quoted, stored)
-                return await self._begin(work, place, said)
+                begun = await self._begin(work, place, said)
         except BaseException:
             if files is not None and stored:
                 await _remove(files, stored, everything=command.session_id is None)
             raise
+        fault("input.saved")
+        return begun
 
     # Checks that need no database -------------------------------------------------------
 

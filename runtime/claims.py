@@ -32,10 +32,16 @@ class Claims:
         self._settings = settings
         self._clock = clock
         self.owner_id = new_id()
+        self._kind = "serve"
         self._silent_until = 0.0
 
     async def register(self, kind: str) -> None:
-        """Put this process on the list of those who may hold runs."""
+        """Put this process on the list of those who may hold runs.
+
+        Args:
+            kind: what it is, for people who look at the list.
+        """
+        self._kind = kind
         now = self._clock.now()
         owner = OwnerRecord(
             id=self.owner_id,
@@ -59,7 +65,7 @@ class Claims:
             async with self._database.work() as work:
                 known = await work.owners.beat(self.owner_id, self._clock.now())
             if not known:
-                await self.register("serve")
+                await self.register(self._kind)
         except Unavailable as away:
             # Others could not beat either while the database was away: nobody is declared
             # dead before each has had its time to say that it lives.
@@ -115,6 +121,13 @@ class Claims:
             await work.events.append(run, [], self._clock.now(), run.owner_id, run.attempt)
             await work.runs.requeue(run.id)
             await self._tickets.issue(work.connection)
+
+    async def reread(self, run: RunRecord) -> RunRecord | None:
+        """Return a run as it is now, or none where this process does not hold it any more."""
+        async with self._database.work() as work:
+            now = await work.runs.by_id(run.id)
+        same = (now.owner_id, now.attempt) == (run.owner_id, run.attempt)
+        return now if same else None
 
     async def to_cancel(self) -> list[str]:
         """Return the runs of this process that their users want to end."""

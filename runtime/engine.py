@@ -18,6 +18,7 @@ from core.records import RunRecord
 from runtime import ending
 from runtime.drive import Drive
 from runtime.journal import Journal, RunWriter
+from runtime.rows import Rows
 from runtime.workshop import Workshop
 
 GRACE = 1.5
@@ -171,7 +172,7 @@ class Engine:
                 await patiently(self._clock, lambda: ending.cancel(drive))
                 return "cancelled"
             case Stop.HAND_OVER:
-                return "handed_over"
+                return await self._leave(drive)
             case RunLost():
                 raise outcome
             case _:
@@ -181,9 +182,15 @@ class Engine:
         if isinstance(error, AWAY):
             # The work is safe in the last checkpoint; it goes on from there.
             log.warning("the database went away during the run", exc_info=error)
-            return "handed_over"
+            return await self._leave(drive)
         await patiently(self._clock, lambda: ending.fail(drive, _named(error)))
         return "failed"
+
+    async def _leave(self, drive: Drive) -> str:
+        """Leave a run as it is, with all that was said of it stored."""
+        drive.sink.close()
+        await drive.writer.stage(Rows())
+        return "handed_over"
 
 
 async def patiently(clock: Clock, attempt: Callable[[], Awaitable[T]]) -> T:

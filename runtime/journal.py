@@ -31,6 +31,9 @@ WINDOW = 0.04
 LONGEST_WAIT = 5.0
 """Seconds between two tries while the database is away."""
 
+LAST_TRIES = 5.0
+"""Seconds that a process which ends still waits for the database."""
+
 log = logging.getLogger("graphwright.journal")
 
 
@@ -174,14 +177,25 @@ class Journal:
             except Unavailable as away:
                 doubtful = True
                 self._note_away(away)
+                if self._given_up():
+                    for entry in batch:
+                        entry.fault = away
+                    break
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
             except Exception as broken:  # boundary: one run's bad row must not stop the others
                 await self._part(batch, broken)
                 return
-        self._note_back()
+        if not isinstance(batch[0].fault, Unavailable):
+            self._note_back()
         for entry in batch:
             self._settle(entry)
+
+    def _given_up(self) -> bool:
+        """Tell whether this process ends and has waited long enough for the database."""
+        away = self.away_since
+        waited = self._clock.monotonic() - away if away is not None else 0.0
+        return self._stopping and waited > LAST_TRIES
 
     async def _part(self, batch: Sequence[Entry], broken: Exception) -> None:
         """Write one by one what could not be written together."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from core.clock import Clock
 from core.errors import Unavailable
@@ -11,7 +10,7 @@ from core.log import get_logger
 from core.records import RunRecord
 from core.settings import Settings
 from runtime.claims import Claims
-from runtime.engine import Engine, Stop
+from runtime.engine import Engine, Stop, patiently
 from runtime.queue import Tickets
 from runtime.recovery import Recovery
 
@@ -110,10 +109,14 @@ class Worker:
 
     async def _drive(self, run: RunRecord) -> None:
         if await self._engine.drive(run) == "handed_over":
-            await self._recovery.decide(run)
+            now = await patiently(self._clock, lambda: self._claims.reread(run))
+            if now is not None:
+                await self._recovery.decide(now)
 
     async def _sweep_for_ever(self) -> None:
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
-            with contextlib.suppress(Exception):  # boundary: the next sweep tries again
+            try:
                 await self.sweep()
+            except Exception:  # boundary: the next sweep tries again
+                log.exception("a sweep failed")

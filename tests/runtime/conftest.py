@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -37,6 +38,10 @@ class Tools:
     done: list[str] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once `hold` runs."""
+    stuck: threading.Event = field(default_factory=threading.Event)
+    """Set once `hang` blocks its thread."""
+    freed: threading.Event = field(default_factory=threading.Event)
+    """Lets `hang` end."""
 
     def registry(self) -> Registry:
         registry = Registry(where="test")
@@ -103,6 +108,13 @@ class Tools:
             await asyncio.Event().wait()
             return "never"
 
+        @define_tool(label="Hang", side_effect="external")
+        def hang() -> str:
+            """Block a thread."""
+            self.stuck.set()
+            self.freed.wait(30)
+            return "too late"
+
         @define_tool(label="Ask", kind="question")
         def ask_user(questions: list[dict[str, Any]]) -> str:
             """Ask the user.
@@ -121,7 +133,7 @@ class Tools:
             """
             return ""
 
-        return hold, ask_user, request_plan_approval
+        return hold, hang, ask_user, request_plan_approval
 
 
 @dataclass
@@ -247,7 +259,9 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """A database and a provider, and runtimes as the test opens them."""
     async with AsyncExitStack() as stack:
-        yield Bench(database_url, tmp_path, scripted.base_url, stack, scripted)
+        made = Bench(database_url, tmp_path, scripted.base_url, stack, scripted)
+        yield made
+        made.tools.freed.set()
 
 
 @pytest.fixture

@@ -95,6 +95,22 @@ async def test_a_cancel_during_tools_keeps_what_finished_and_closes_the_rest(gro
     await goes_on(ground, submitted.session_id)
 
 
+@pytest.mark.req("CHAT-08", "D06")
+async def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_a_cancel(ground: Ground):
+    ground.scripted.play(call("hang", id="c1"))
+    submitted = await ground.submit("work")
+    assert await asyncio.to_thread(ground.bench.tools.stuck.wait, 10)
+    began = time.monotonic()
+    await ground.runs.cancel(ground.ann, submitted.run_id)
+    events = await ground.read(submitted)
+    assert time.monotonic() - began < 2.5
+    assert types_of(events)[-2:] == ["tool_result", "done"]
+    ground.bench.tools.freed.set()
+    await goes_on(ground, submitted.session_id)
+    parts = (await ground.history(submitted.session_id))[1]["parts"]
+    assert parts[0]["result"]["status"] == "cancelled"
+
+
 @pytest.mark.req("CHAT-08")
 async def test_a_queued_run_is_cancelled_without_a_worker(bench: Bench):
     ground = await bench.open(works=False)

@@ -30,6 +30,10 @@ def rows_with(bench: Bench, text: str) -> list[str]:
     return found
 
 
+def files_named(folder: Path, pattern: str) -> list[Path]:
+    return list(folder.rglob(pattern))
+
+
 @pytest.mark.req("CHAT-20", "P17")
 async def test_a_deleted_session_is_gone_with_rows_checkpoints_and_files(bench: Bench):
     ground = await bench.open()
@@ -39,7 +43,7 @@ async def test_a_deleted_session_is_gone_with_rows_checkpoints_and_files(bench: 
     await ground.environment.sessions.delete(ground.ann, submitted.session_id)
     assert rows_with(bench, submitted.session_id) == []
     assert rows_with(bench, "canary") == []
-    assert not list(Path(bench.folder).rglob("canary*"))
+    assert files_named(bench.folder, "canary*") == []
     with pytest.raises(NotFound):
         await ground.history(submitted.session_id)
     assert len(await ground.history(kept.session_id)) == 2
