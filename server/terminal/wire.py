@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 
 from core.clock import Clock
 from core.errors import Unavailable
 from core.ids import new_id
+from server.listen import is_loopback
 
 _RECONNECTS: Final = 8
 _LAST: Final = frozenset({"done", "error", "interrupt"})
@@ -39,6 +41,8 @@ class Wire:
             headers={"Authorization": f"Bearer {key}"},
             # A stream may be quiet for as long as a tool works; heartbeats come every 15 s.
             timeout=httpx.Timeout(60, connect=10),
+            # A proxy cannot reach a server on our own loopback.
+            trust_env=not is_loopback(urlsplit(url).hostname or ""),
         )
 
     async def close(self) -> None:

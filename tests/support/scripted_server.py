@@ -87,12 +87,13 @@ class _Rule:
     by_round: bool
     used: int = 0
 
-    def fits(self, seen: Seen) -> bool:
+    def place(self, seen: Seen) -> int:
+        """Return where in the last user message the rule fits; -1 where it does not."""
         if isinstance(self.match, str):
-            return self.match in seen.last_user
+            return seen.last_user.rfind(self.match)
         if isinstance(self.match, re.Pattern):
-            return bool(self.match.search(seen.last_user))
-        return self.match(seen)
+            return max((found.start() for found in self.match.finditer(seen.last_user)), default=-1)
+        return len(seen.last_user) if self.match(seen) else -1
 
     def next(self, seen: Seen) -> Play:
         number = seen.round if self.by_round else self.used
@@ -211,7 +212,8 @@ class ScriptedServer:
             if exchange.method == "GET" and exchange.path.endswith("/models"):
                 listed = [{"id": name, "object": "model"} for name in self.models]
                 body = json.dumps({"object": "list", "data": listed}).encode()
-                await exchange.write(_json(body), lambda: None)
+                locked = self.key not in (None, _key_of(exchange.headers))
+                await exchange.write(error(401) if locked else _json(body), lambda: None)
             elif exchange.method == "POST" and exchange.path.endswith("/chat/completions"):
                 await self._answer(exchange, connection)
             else:
@@ -246,21 +248,27 @@ class ScriptedServer:
         return seen
 
     def _turn(self, seen: Seen) -> Turn:
-        if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
+        if self.key not in (None, _key_of(seen.headers)):
             return error(401, {"error": {"message": "Incorrect API key provided", "code": 401}})
         if seen.refused:
             body = {"message": seen.refused, "type": "invalid_request_error", "code": None}
             return error(400, {"error": body})
         if self.window and seen.prompt_tokens > self.window[0]:
             return self.window[1]
-        rule = next((rule for rule in self._ruled if rule.fits(seen)), None)
-        if rule is not None:
+        # Messages that a failed run left unanswered are sent as one with the next: the words
+        # that come last count.
+        rule = max(self._ruled, key=lambda one: one.place(seen), default=None)
+        if rule is not None and rule.place(seen) >= 0:
             play: Play = rule.next(seen)
         elif self._script:
             play = self._script.pop(0)
         else:
             play = self.default
         return play if isinstance(play, Turn) else play(seen)
+
+
+def _key_of(headers: Mapping[str, str]) -> str:
+    return headers.get("authorization", "").removeprefix("Bearer ")
 
 
 def _json(body: bytes) -> Turn:
