@@ -6,12 +6,14 @@ connections in autocommit mode, as LangGraph's saver wants them (`Database.check
 
 from __future__ import annotations
 
+import select
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
+from sqlalchemy import event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from storage.failures import translated
@@ -124,13 +126,30 @@ def _engine(url: str, size: int) -> AsyncEngine:
     async def connect() -> psycopg.AsyncConnection[Any]:
         return await psycopg.AsyncConnection.connect(url, context=context(), **_KEEPALIVE)
 
-    return create_async_engine(
+    engine = create_async_engine(
         "postgresql+psycopg://",
         async_creator=connect,
         pool_size=size,
         max_overflow=0,
         pool_timeout=POOL_TIMEOUT,
-        pool_pre_ping=True,
         use_native_hstore=False,
         hide_parameters=True,
     )
+    event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    return engine
+
+
+def _refuse_closed(connection: Any, record: Any, proxy: Any) -> None:
+    """Notice, without asking the server, that it has closed a pooled connection meanwhile.
+
+    An idle connection has nothing to read unless the server said its last word on it. One look
+    at the socket does what a ping would, without a round trip; the whole pool is made anew then.
+    """
+    del record, proxy
+    watched = select.poll()
+    try:
+        watched.register(connection.driver_connection.pgconn.socket, select.POLLIN)
+    except psycopg.OperationalError as error:
+        raise exc.InvalidatePoolError from error
+    if watched.poll(0):
+        raise exc.InvalidatePoolError

@@ -18,7 +18,7 @@ async def cut(database: Database) -> None:
     await asyncio.to_thread(
         execute,
         with_database(database.url, "postgres"),
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+        "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = %s",
         (name,),
     )
 
