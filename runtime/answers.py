@@ -16,8 +16,14 @@ from core.types import InterruptKind
 TEXT_LIMIT = 20_000
 """Characters of one message or answer."""
 
+ENTRIES_LIMIT = 1_000
+"""Decisions or answers at once; no card has more."""
+
 PLAN_LIMIT = 200_000
 """Characters of a plan."""
+
+MOST = 200
+"""Entries of one list; no card asks for more."""
 
 KEYS = {
     "approve": {"type", "tool_call_id", "always"},
@@ -123,6 +129,8 @@ def _decision(
     tools: Mapping[str, ToolSpec],
 ) -> dict[str, Any]:
     kind = decision.get("type")
+    if kind != "respond":
+        decision = _unless_blank(decision, "message")
     allowed = list(call["allowed_decisions"])
     if not isinstance(kind, str) or kind not in allowed:
         raise Invalid(f"{where}: type must be one of {', '.join(allowed)}.")
@@ -130,7 +138,7 @@ def _decision(
     checked: dict[str, Any] = {"tool_call_id": call["tool_call_id"], "type": kind}
     if kind == "edit":
         checked["args"] = _edited(decision, str(call["tool"]), where, tools)
-    if kind == "respond" or decision.get("message") is not None:
+    if kind == "respond" or _given(decision):
         checked["message"] = _text(decision.get("message"), f"{where}.message")
     if decision.get("always") is not None:
         if decision["always"] not in ("session", "workspace"):
@@ -194,6 +202,7 @@ def _choice(given: Any, options: Sequence[str], where: str) -> str:
 
 
 def _check_plan(body: dict[str, Any]) -> Answer:
+    body = _unless_blank(body, "message")
     kind = body.get("type")
     keys = {"approve": {"type"}, "edit": {"type", "plan", "message"}, "reject": {"type", "message"}}
     if not isinstance(kind, str) or kind not in keys:
@@ -202,7 +211,7 @@ def _check_plan(body: dict[str, Any]) -> Answer:
     checked: dict[str, Any] = {"type": kind}
     if kind == "edit":
         checked["plan"] = _text(body.get("plan"), "plan", PLAN_LIMIT)
-    if body.get("message") is not None:
+    if _given(body):
         checked["message"] = _text(body["message"], "message")
     return Answer(checked, [checked])
 
@@ -217,11 +226,18 @@ def _object(value: Any, where: str) -> dict[str, Any]:
     return {key: item for key, item in cast("dict[str, Any]", value).items() if item is not None}
 
 
+def _unless_blank(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Leave out a text that a form sent empty."""
+    said = body.get(name)
+    blank = isinstance(said, str) and not said.strip()
+    return {key: item for key, item in body.items() if key != name or not blank}
+
+
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise Invalid(f"{where}: a list is expected.")
     items = cast("list[Any]", value)
-    if len(items) > 100:
+    if len(items) > MOST:
         raise Invalid(f"{where}: too many entries.")
     return items
 
@@ -232,6 +248,12 @@ def _text(value: Any, where: str, limit: int = TEXT_LIMIT) -> str:
     if len(value) > limit:
         raise Invalid(f"{where}: at most {limit} characters.")
     return value
+
+
+def _given(body: Mapping[str, Any]) -> bool:
+    """Tell whether a reason is given: a blank one says nothing and is none."""
+    message = body.get("message")
+    return bool(message.strip()) if isinstance(message, str) else message is not None
 
 
 def _only(body: Mapping[str, Any], known: set[str], where: str) -> None:
