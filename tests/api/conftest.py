@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -14,7 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from core.ids import new_id
-from tests.support.app import Served, in_background, provider_settings, served_product
+from tests.support.app import Served, chat, in_background, provider_settings, served_product
 from tests.support.postgres import execute, with_database
 from tests.support.scripted_server import ScriptedServer
 
@@ -53,6 +54,45 @@ async def guest(house: Served) -> AsyncIterator[Guest]:
     key = await house.key_of(name)
     async with house.client(key) as client:
         yield Guest(name, key, client)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A user with one finished conversation, shared by tests that change nothing."""
+
+    key: str
+    ids: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def settled(house: Served) -> Settled:
+    """A key, and ids that are really there, so that what is sent is looked at."""
+
+    async def make() -> Settled:
+        key = await house.key_of(f"settled-{new_id()[-12:]}")
+        async with house.client(key) as client:
+            reply = await chat(client, "calculate 17 * 23")
+            await chat(client, "hello", session_id=reply.session_id)
+            await chat(client, "hello")
+            history = await client.get(f"/api/chat/history/{reply.session_id}")
+        ids = {
+            "session_id": reply.session_id,
+            "run_id": reply.run_id,
+            "message_id": history.json()["items"][-1]["id"],
+            "tool_call_id": "x",
+            "key_id": new_id(),
+            "name": "assistant",
+        }
+        return Settled(key, ids)
+
+    return asyncio.run(make())
+
+
+@pytest.fixture
+async def settler(house: Served, settled: Settled) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the settled user."""
+    async with house.client(settled.key) as client:
+        yield client
 
 
 @pytest.fixture

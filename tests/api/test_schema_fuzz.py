@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,39 +17,18 @@ from api.app import create_app
 from api.services import Services
 from core.clock import SystemClock
 from core.health import Part
-from core.ids import new_id
 from core.settings import Settings
-from tests.support.app import Served, chat
+from tests.api.conftest import Settled
+from tests.support.app import Served
 
 
 @pytest.fixture(scope="session")
-def fuzzer(house: Served) -> Iterator[requests.Session]:
-    """A session with a key of a user that only this has."""
-    key = asyncio.run(house.key_of(f"fuzzer-{new_id()[-12:]}"))
+def fuzzer(settled: Settled) -> Iterator[requests.Session]:
+    """A session with the key of the settled user."""
     with requests.Session() as session:
         session.trust_env = False
-        session.headers["Authorization"] = f"Bearer {key}"
+        session.headers["Authorization"] = f"Bearer {settled.key}"
         yield session
-
-
-@pytest.fixture(scope="session")
-def known(house: Served, fuzzer: requests.Session) -> dict[str, str]:
-    """Ids that are really there, so that not everything ends as unknown."""
-
-    async def make() -> dict[str, str]:
-        key = str(fuzzer.headers["Authorization"]).removeprefix("Bearer ")
-        async with house.client(key) as client:
-            reply = await chat(client, "calculate 17 * 23")
-            history = await client.get(f"/api/chat/history/{reply.session_id}")
-        message = history.json()["items"][-1]
-        return {
-            "session_id": reply.session_id,
-            "run_id": reply.run_id,
-            "message_id": message["id"],
-            "name": "assistant",
-        }
-
-    return asyncio.run(make())
 
 
 def described() -> list[schemathesis.APIOperation]:
@@ -95,14 +73,14 @@ def test_no_operation_breaks_its_description(
     mode: schemathesis.GenerationMode,
     house: Served,
     fuzzer: requests.Session,
-    known: dict[str, str],
+    settled: Settled,
 ):
     @given(operation.as_strategy(generation_mode=mode), st.booleans())
     @SETTINGS
     def check(case: schemathesis.Case, use_known: bool) -> None:
         if mode is POSITIVE and use_known and case.method != "DELETE":
-            for name in known.keys() & case.path_parameters.keys():
-                case.path_parameters[name] = known[name]
+            for name in settled.ids.keys() & case.path_parameters.keys():
+                case.path_parameters[name] = settled.ids[name]
         # Well formed is not yet acceptable: cursors, places and names can be of nothing.
         case.call_and_validate(
             base_url=house.url,
