@@ -44,6 +44,7 @@ class Product:
     environment: RuntimeEnvironment
     identity: Identity
     database: Database
+    models: ModelRegistry
 
 
 @asynccontextmanager
@@ -82,7 +83,7 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
                 version=version("graphwright"),
             )
         )
-        yield Product(app, environment, identity, database)
+        yield Product(app, environment, identity, database, models)
 
 
 def checked(settings: Settings, clock: Clock) -> tuple[Assembly, ModelRegistry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -55,9 +56,17 @@ async def _run(
         async with web.serving(product.app, taken, clock):
             url = listen.url_of(taken)
             token = await product.identity.new_login_link()
+            # What was loaded stays: it need not be looked through for garbage ever again.
+            gc.collect()
+            gc.freeze()
+            gc.enable()
             with place.noted(loaded.settings.data_dir, url):
                 announce(url, token, loaded.settings)
+                # The first message need not wait for what the model's client imports.
+                warming = asyncio.create_task(product.models.warm(), name="warm")
                 await end.wait()
+                warming.cancel()
+                await asyncio.gather(warming, return_exceptions=True)
             log.info("ending", extra={"kv": {"drain_seconds": loaded.settings.drain_seconds}})
             # Clients keep their streams until their runs have come to rest.
             await product.environment.worker.stop()
