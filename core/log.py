@@ -105,6 +105,8 @@ def setup_logging(
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
+        if name not in CHATTY:
+            logger.setLevel(logging.NOTSET)
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_uncaught_in_thread

@@ -53,7 +53,14 @@ class Source:
     path: str
     """Relative to the root, with forward slashes."""
     text: str
-    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    functions: tuple[tuple[str, Function], ...]
+
+    @classmethod
+    def parse(cls, path: str, text: str) -> Source:
+        """Walk the tree once, for all rules."""
+        tree = ast.parse(text, path)
+        return cls(path, text, tuple(ast.walk(tree)), tuple(_functions(tree)))
 
     @property
     def room(self) -> str:
@@ -93,7 +100,7 @@ def sizes(source: Source, allowed: Allowed) -> Iterator[Finding]:
     found = _size(len(source.text.splitlines()), MAX_FILE, allowed.files.get(source.path))
     if found:
         yield Finding(source.path, 1, "long-file", found, 13)
-    for name, function in _functions(source.tree):
+    for name, function in source.functions:
         if source.path.startswith("storage/") and "/versions/" in source.path:
             continue  # a migration is one list of steps
         lines = (function.end_lineno or function.lineno) - function.lineno + 1
@@ -106,7 +113,7 @@ def commits(source: Source) -> Iterator[Finding]:
     """Only storage ends transactions, so that a unit of work has one owner."""
     if source.room in ("storage", *ALSO):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Attribute) and called.attr in ("commit", "rollback"):
             why = f".{called.attr}() outside storage; leave the unit of work instead"
@@ -120,7 +127,7 @@ def blind_excepts(source: Source) -> Iterator[Finding]:
     """
     if source.room == "tests":
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         blind = (
             isinstance(node, ast.ExceptHandler)
             and _is_blind(node.type)
@@ -139,7 +146,7 @@ def environment(source: Source) -> Iterator[Finding]:
     """The environment is read in one place."""
     if source.path == "core/settings.py" or source.room == "benchmarks":
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         names: list[str] = []
         if isinstance(node, ast.Attribute):
             names = [_dotted(node)]
@@ -155,7 +162,7 @@ def skipped_tests(source: Source) -> Iterator[Finding]:
     if source.room != "tests":
         return
     banned = ("skip", "skipif", "xfail", "importorskip", "skipTest")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Attribute) or node.attr not in banned:
             continue
         if _dotted(node).startswith(("pytest.", "unittest.", "self.")):
@@ -177,7 +184,7 @@ def check(source: Source, allowed: Allowed) -> list[Finding]:
 def stale(sources: list[Source], allowed: Allowed) -> Iterator[Finding]:
     """An entry of the allow-list whose file or function is gone is taken out."""
     paths = {source.path for source in sources}
-    names = {f"{source.path}:{name}" for source in sources for name, _ in _functions(source.tree)}
+    names = {f"{source.path}:{name}" for source in sources for name, _ in source.functions}
     for entry in [*(set(allowed.files) - paths), *(set(allowed.functions) - names)]:
         why = f"{entry} is no longer there; take the entry out"
         yield Finding("scripts/house_allow.toml", 1, "allow-list", why, 13)
@@ -185,8 +192,7 @@ def stale(sources: list[Source], allowed: Allowed) -> Iterator[Finding]:
 
 def read(path: Path, root: Path = ROOT) -> Source:
     """Parse one file."""
-    text = path.read_text(encoding="utf-8")
-    return Source(path.relative_to(root).as_posix(), text, ast.parse(text, str(path)))
+    return Source.parse(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
 
 
 def files(root: Path = ROOT) -> list[Path]:

@@ -1,7 +1,5 @@
 """The house lint finds what it is for, and the tree passes it."""
 
-import ast
-
 import pytest
 
 from scripts import lint_house
@@ -11,7 +9,7 @@ NOTHING = Allowed({}, {})
 
 
 def check(path: str, text: str, allowed: Allowed = NOTHING) -> list[str]:
-    found = lint_house.check(Source(path, text, ast.parse(text)), allowed)
+    found = lint_house.check(Source.parse(path, text), allowed)
     return [finding.rule for finding in found]
 
 
@@ -78,14 +76,12 @@ def test_allow_list_may_only_shrink(lines, entry, rules):
 
 
 def test_entry_of_the_allow_list_for_what_is_gone_is_found():
-    source = Source("runtime/a.py", "", ast.parse(""))
+    source = Source.parse("runtime/a.py", "")
     allowed = Allowed({"runtime/b.py": 500}, {"runtime/a.py:f": 60})
     assert len(list(lint_house.stale([source], allowed))) == 2
 
 
 def test_each_finding_names_place_rule_and_decision():
-    (finding,) = lint_house.check(
-        Source("api/a.py", "from os import getenv", ast.parse("from os import getenv")), NOTHING
-    )
+    (finding,) = lint_house.check(Source.parse("api/a.py", "from os import getenv"), NOTHING)
     assert str(finding).startswith("api/a.py:1: [environment] ")
     assert str(finding).endswith("(ADR-0010)")
