@@ -19,7 +19,7 @@ _BOMS: Final = (
 
 _SPACES: Final = frozenset("\t\n\r\f\v\b\x1b")
 """Control characters that text files do hold: white space, and the colours of a log."""
-_NOT_TEXT: Final = "This file is not text, so it cannot be read as text."
+_NOT_TEXT: Final = "This is not a text file."
 
 
 @dataclass(frozen=True, slots=True)

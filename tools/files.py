@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from core.errors import FileMissing, PathRefused, TooLarge, ToolFailed
+from core.errors import FileMissing, FileRefused, PathRefused, TooLarge, ToolFailed
 from core.tooling import ToolContext, define_tool
+from sandbox.text import decode
 
 _MOST_ENTRIES = 500
 _MOST_LINES = 2_000
@@ -59,7 +60,10 @@ async def read_file(
         lines: how many lines are wanted.
     """
     content, entry = await ctx.files.read(path)
-    text = _decode(content)
+    try:
+        text, _ = decode(content)
+    except FileRefused as problem:
+        raise ToolFailed(problem.message) from None
     rows = text.splitlines()
     picked = rows[first_line - 1 : first_line - 1 + lines]
     if rows and not picked:
@@ -95,17 +99,6 @@ async def write_file(
     except TooLarge as problem:
         raise ToolFailed(problem.message) from None
     return {"path": entry.path, "size": entry.size, "sha256": entry.sha256}
-
-
-def _decode(content: bytes) -> str:
-    for encoding in ("utf-8-sig", "gb18030"):
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\x00" not in text:
-            return text
-    raise ToolFailed("This is not a text file.")
 
 
 def _fit(rows: list[str]) -> tuple[str, int]:
