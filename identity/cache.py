@@ -1,7 +1,7 @@
-"""Remembers for two seconds who a credential belongs to, so that not every request asks.
+"""Remembers for a moment who a credential belongs to, so that not every request asks.
 
 A revocation in another process is seen once the entry is too old; with the check that open
-streams make every two seconds that stays under the five seconds of Z02.
+streams make every three seconds that stays under the five seconds of Z02.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from core.clock import Clock
 from core.principal import Principal
 from identity.credentials import digest
 
-SECONDS: Final = 2.0
+SECONDS: Final = 1.5
 """How long an answer counts."""
 
 _MOST: Final = 10_000
