@@ -15,9 +15,9 @@ _PAGE: Final = """<!doctype html>
 <main>
 <h1>Graphwright</h1>
 {text}
-<p>启动服务时，终端会打印一个只能使用一次的登录链接。重新启动服务即可得到新的链接。</p>
+<p>启动服务时，终端会打印一个只能使用一次的登录链接。运行 <code>graphwright link</code> 可得到新的链接。</p>
 <p lang="en">The server prints a sign-in link, good for one use, in its terminal when it starts.
-Start it again for a new one.</p>
+Run <code>graphwright link</code> for a new one.</p>
 </main>
 </body>
 </html>
