@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from core.context import RunContext
 from core.errors import ProviderJunk
+from core.text import fenced
 from nodes.asking import count_usage, short_enough
 from nodes.tokens import estimate_text
 from nodes.view import Group
@@ -59,12 +60,11 @@ async def digest(
     room = max(input_limit - estimate_text(RULES) - output_limit - 100, 200)
     summary, spent = before, 0
     for piece in pieces(transcript(groups), room):
-        earlier = f"<earlier_summary>\n{summary}\n</earlier_summary>\n\n" if summary else ""
+        earlier = f"{fenced('earlier_summary', summary)}\n\n" if summary else ""
         request: list[Any] = [
             SystemMessage(RULES),
             HumanMessage(
-                f"{earlier}<conversation>\n{piece}\n</conversation>\n\n"
-                "Write the summary of all of this now."
+                f"{earlier}{fenced('conversation', piece)}\n\nWrite the summary of all of this now."
             ),
         ]
         answer = await ctx.model.ask(request, message_id=message_id, max_tokens=output_limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.context import PromptPart
+from core.text import fenced
 from core.tooling import AgentSpec
 from core.types import Mode
 
@@ -43,7 +44,12 @@ def prompt_parts(agent: AgentSpec, mode: Mode, further: Sequence[PromptPart]) ->
     parts = [
         PromptPart("core_rules", CORE_RULES),
         PromptPart("agent", agent.prompt.strip()),
-        *(PromptPart(part.name, _fenced(part)) for part in further if part.text.strip()),
+        *(
+            # People or documents wrote these: none can pose as another part.
+            PromptPart(part.name, fenced(part.name, part.text.strip()))
+            for part in further
+            if part.text.strip()
+        ),
     ]
     if mode == "plan":
         parts.append(PromptPart("plan_mode", PLAN_RULES))
@@ -53,9 +59,3 @@ def prompt_parts(agent: AgentSpec, mode: Mode, further: Sequence[PromptPart]) ->
 def system_prompt(agent: AgentSpec, mode: Mode, further: Sequence[PromptPart]) -> str:
     """Return the whole system prompt."""
     return "\n\n".join(part.text for part in prompt_parts(agent, mode, further))
-
-
-def _fenced(part: PromptPart) -> str:
-    """Mark a part that people or documents wrote, so that it cannot pose as another part."""
-    text = part.text.strip().replace(f"</{part.name}>", f"<\u200b/{part.name}>")
-    return f"<{part.name}>\n{text}\n</{part.name}>"

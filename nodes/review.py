@@ -13,6 +13,7 @@ from core.context import RunContext
 from core.errors import ProviderError
 from core.ids import derived_id
 from core.log import get_logger
+from core.text import fenced
 from nodes.asking import count_usage, request_of, short_enough
 from nodes.call_model import check_budgets
 from nodes.state import State, loop_of
@@ -89,5 +90,5 @@ def _request(state: State, ctx: RunContext) -> list[Any]:
     text = short_enough("\n\n".join(lines), usable_window(ctx) // 2)
     return [
         SystemMessage(_RULES),
-        HumanMessage(f"<conversation>\n{text}\n</conversation>\n\nIs the work complete?"),
+        HumanMessage(f"{fenced('conversation', text)}\n\nIs the work complete?"),
     ]

@@ -10,7 +10,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from core.text import clean, clean_value, shorten
+from core.text import clean, clean_value, shorten, unfit
 
 ECHO: Final = 2_000
 """Characters of broken arguments that are kept to be shown to the model."""
@@ -127,6 +127,8 @@ def parse(text: str) -> tuple[dict[str, Any] | None, str]:
         return None, f"the arguments are not JSON: {error}"
     if not isinstance(value, dict):
         return None, f"the arguments are a JSON {_kind(value)}, not an object"
+    if wrong := unfit(value):
+        return None, f"the arguments cannot be taken: {wrong}"
     return clean_value(value), ""
 
 

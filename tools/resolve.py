@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from core.errors import Fault, ToolArgumentsInvalid
+from core.text import unfit
 from core.tooling import DECLARATION, ToolContext, ToolDeclaration, ToolSpec
 from tools import docstring
 from tools.threads import in_thread
@@ -201,6 +202,8 @@ def _validate(name: str, model: type[BaseModel], args: Mapping[str, Any]) -> dic
     Raises:
         ToolArgumentsInvalid: naming each argument that is wrong, without its value.
     """
+    if wrong := unfit(args):
+        raise ToolArgumentsInvalid(f"The arguments of {name} cannot be taken: {wrong}.")
     try:
         # Also inside models of the author's own, whose configuration is not ours.
         json.dumps(args, allow_nan=False)
