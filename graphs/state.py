@@ -13,4 +13,4 @@ __all__ = ["ChatState", "begin", "fresh_loop"]
 
 def begin(message: HumanMessage) -> dict[str, Any]:
     """Return the graph input of a run; the message carries its id already."""
-    return {"messages": [message], "loop": fresh_loop()}
+    return {"messages": [message], "loop": fresh_loop(str(message.id))}

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from nodes.results import closing_results
-from nodes.state import State, fresh_loop, messages_of
+from nodes.state import State, fresh_loop, loop_of, messages_of, summary_of
 
 
 async def prepare(state: State) -> dict[str, Any]:
@@ -17,10 +17,11 @@ async def prepare(state: State) -> dict[str, Any]:
     result behind its call whatever the order.
     """
     messages = messages_of(state)
-    update: dict[str, Any] = {"loop": fresh_loop(), "decisions": {}}
+    loop = fresh_loop(loop_of(state)["began"])
+    update: dict[str, Any] = {"loop": loop, "decisions": {}}
     closing = closing_results(messages)
     if closing:
         update["messages"] = closing
-    if not any(isinstance(message, AIMessage) for message in messages):
+    if not summary_of(state) and not any(isinstance(one, AIMessage) for one in messages):
         update["todos"] = []
     return update

@@ -54,9 +54,14 @@ def summary_of(state: State) -> dict[str, Any]:
     return dict(state.get("summary") or {})
 
 
-def fresh_loop() -> dict[str, Any]:
-    """Return the counters of a run that begins."""
+def fresh_loop(began: str = "") -> dict[str, Any]:
+    """Return the counters of a run that begins.
+
+    Args:
+        began: id of the message it begins with. A summary may take the message itself away.
+    """
     return {
+        "began": began,
         "steps": 0,
         "model_calls": 0,
         "tokens": 0,
@@ -68,7 +73,7 @@ def fresh_loop() -> dict[str, Any]:
         "reviews": 0,
         "review": None,
         "plan_approved": False,
-        "overflow": False,
+        "overflow": "",
         "summary_failed": False,
         "context_tokens": 0,
     }

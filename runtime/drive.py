@@ -13,6 +13,7 @@ from core import events
 from core.context import RunContext
 from core.ids import new_id
 from core.records import ArchiveRecord, MessageRecord, RunRecord
+from core.types import MessageStatus
 from graphs.state import begin
 from runtime import parts
 from runtime.journal import RunWriter
@@ -20,7 +21,7 @@ from runtime.ledger import Ledger
 from runtime.recall import Recalled
 from runtime.rows import Rows
 from runtime.sink import RunSink
-from runtime.thread import Thread, messages_in, waiting_in
+from runtime.thread import Thread, has_begun, messages_in, summary_in, waiting_in
 
 
 @dataclass(slots=True)
@@ -75,14 +76,15 @@ class Drive:
         if not self.recalled.began:
             return self._first_input()
         snapshot = await self.thread.snapshot()
-        await self._catch_up(messages_in(snapshot))
+        begun = has_begun(snapshot, str(self.run.input["message"]["id"]))
+        await self._catch_up(messages_in(snapshot) if begun else ())
+        self._keep_archive(summary_in(snapshot))
         resume = self.run.input.get("resume")
         if resume is not None:
             waiting = waiting_in(snapshot)
             asked = str(resume["interrupt_id"])
             return Command(resume={asked: resume["value"]}) if asked in waiting else None
-        known = {str(message.id) for message in messages_in(snapshot)}
-        return None if self.run.input["message"]["id"] in known else self._first_input()
+        return None if begun else self._first_input()
 
     def _first_input(self) -> dict[str, Any]:
         return begin(self.message())
@@ -106,12 +108,13 @@ class Drive:
             self.writer.buffer.reset(message_id, "This turn was interrupted and is repeated.")
 
     def _own(self, messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-        """Return the messages after the one that began this run."""
+        """Return the messages after the one that began this run, of a thread that took it in."""
         first = self.run.input["message"]["id"]
         for index, message in enumerate(messages):
             if message.id == first:
                 return messages[index + 1 :]
-        return ()
+        # A summary took it away, and with it everything before it: what is left is this run's.
+        return messages
 
     # What comes out ---------------------------------------------------------------------
 
@@ -129,9 +132,7 @@ class Drive:
                 await self._turn(message)
             elif isinstance(message, ToolMessage):
                 self._result(message)
-        archive = cast("dict[str, Any]", change.get("summary") or {}).get("archive")
-        if isinstance(archive, dict):
-            self.writer.stage(Rows(archives=[self._archive(cast("dict[str, Any]", archive))]))
+        self._keep_archive(cast("dict[str, Any]", change.get("summary") or {}))
 
     async def _turn(self, message: AIMessage) -> None:
         self._remember(message)
@@ -140,7 +141,9 @@ class Drive:
         visible = parts.turn_parts(message, self.ctx.tools)
         if not visible:
             return
-        record = parts.message_record(self.run, message_id, visible, self.ctx.clock.now())
+        cut = message.response_metadata.get("truncated") and not parts.calls_of(message)
+        status = MessageStatus.INCOMPLETE if cut else MessageStatus.COMPLETE
+        record = parts.message_record(self.run, message_id, visible, self.ctx.clock.now(), status)
         self.answer = record
         stored = self.writer.stage(Rows(messages=[record], usage=self.ledger.take()))
         if parts.calls_of(message):
@@ -168,6 +171,12 @@ class Drive:
         else:
             self.writer.emit(parts.result_event(record, self.run.agent, self.ctx.tools))
         self.writer.stage(Rows(tool_results=[record], usage=self.ledger.take()))
+
+    def _keep_archive(self, summary: Mapping[str, Any]) -> None:
+        """Store what summarising removed; one that is stored already stays as it is."""
+        archive = summary.get("archive")
+        if isinstance(archive, dict):
+            self.writer.stage(Rows(archives=[self._archive(cast("dict[str, Any]", archive))]))
 
     def _archive(self, archive: Mapping[str, Any]) -> ArchiveRecord:
         return ArchiveRecord(

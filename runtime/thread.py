@@ -67,7 +67,7 @@ class Thread:
         messages = messages_in(snapshot)
         known = {str(one.id) for one in messages}
         added: list[AnyMessage] = []
-        if message is not None and str(message.id) not in known:
+        if message is not None and not has_begun(snapshot, str(message.id)):
             added.append(message)
         if partial is not None and str(partial.id) in known:
             partial = None
@@ -106,6 +106,13 @@ def summary_in(snapshot: StateSnapshot) -> dict[str, Any]:
     """Return what stands for messages that summarising removed; empty where none were."""
     values = cast("dict[str, Any]", snapshot.values or {})
     return dict(values.get("summary") or {})
+
+
+def has_begun(snapshot: StateSnapshot, message_id: str) -> bool:
+    """Tell whether the thread has taken the message in, even if a summary took it away again."""
+    values = cast("dict[str, Any]", snapshot.values or {})
+    began = cast("dict[str, Any]", values.get("loop") or {}).get("began")
+    return began == message_id or message_id in {str(one.id) for one in messages_in(snapshot)}
 
 
 def waiting_in(snapshot: StateSnapshot) -> dict[str, Interrupt]:
