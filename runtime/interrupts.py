@@ -73,6 +73,10 @@ class Interrupts:
         session_id = command.session_id.lower()
         async with self._database.work() as work:
             await work.sessions.lock(principal, session_id)
+            waiting = await work.interrupts.pending(principal, session_id)
+            if waiting is not None:
+                # The run before its question: the order of whoever takes the run to end it.
+                await work.runs.lock(waiting.run_id)
             record = await work.interrupts.take(principal, session_id, command.interrupt_token)
             run = await work.runs.get(principal, record.run_id)
             if run.status is not RunStatus.WAITING_INPUT:
