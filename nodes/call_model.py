@@ -14,17 +14,20 @@ from core.errors import (
     ModelCallLimit,
     OutputTruncated,
     ProviderJunk,
+    ProviderRefused,
     StepLimit,
     TimeBudget,
     TokenBudget,
 )
-from core.events import Thinking
+from core.events import Progress, Thinking
 from core.faults import fault
 from core.ids import derived_id
 from nodes.asking import count_usage, request_of, request_size, schemas_of
 from nodes.sorting import sort_calls
 from nodes.state import State, calls_of, loop_of
 from nodes.tokens import usable_window
+
+CUT = "The answer hit the model's output limit and is not complete. Ask it to go on."
 
 _TRUNCATED_TURNS = 3
 _EMPTY_TURNS = 2
@@ -47,15 +50,19 @@ async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, An
     ctx.emit(Thinking(message="Thinking", cn_agent=ctx.agent.label))
     loop["steps"] += 1
     loop["model_calls"] += 1
+    info = runtime.execution_info
+    message_id = derived_id(ctx.run_id, info.task_id if info else "")
     try:
-        request, answer = await _ask(state, runtime)
+        request, answer = await _ask(state, ctx, message_id)
     except ContextOverflow:
-        if loop["overflow"] or not ctx.limits.compact:
+        if loop["overflow"] == "summarised" or not ctx.limits.compact:
             raise ContextExhausted from None
-        return {"loop": loop | {"overflow": True}}
+        # Some servers notice in the middle of the answer.
+        ctx.sink.reset(message_id, "The conversation is too long and is shortened first.")
+        return {"loop": loop | {"overflow": "told"}}
     fault("llm.reply.before_save")
     loop["tokens"] += count_usage(ctx, "turn", request, answer)
-    loop["overflow"] = False
+    loop["overflow"] = ""
     loop["context_tokens"] = _context_tokens(answer)
     return await _judged(answer, ctx, loop)
 
@@ -74,10 +81,7 @@ def check_budgets(ctx: RunContext, loop: dict[str, Any]) -> None:
         raise ModelCallLimit(details={"model_calls": limits.model_calls})
 
 
-async def _ask(state: State, runtime: Runtime[RunContext]) -> tuple[list[Any], AIMessage]:
-    ctx = runtime.context
-    info = runtime.execution_info
-    message_id = derived_id(ctx.run_id, info.task_id if info else "")
+async def _ask(state: State, ctx: RunContext, message_id: str) -> tuple[list[Any], AIMessage]:
     if ctx.attempt > 1 and not ctx.drive.asked:
         # The attempt before this one may have shown text of this very turn.
         ctx.sink.reset(message_id, "The turn is repeated after an interruption.")
@@ -98,10 +102,16 @@ async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> d
     if not calls and not answer.text.strip():
         loop["empty"] += 1
         if loop["empty"] < _EMPTY_TURNS:
+            # It is not kept, so nobody may go on seeing its reasoning or blanks.
+            ctx.sink.reset(str(answer.id), "The answer was empty; the model is asked again.")
             return {"loop": loop, "decisions": {}}
         if cut:
             raise OutputTruncated("The model used up its output limit before it answered.")
         raise ProviderJunk(f"{ctx.model.provider} gave an empty answer twice in a row.")
+    if not calls and metadata.get("filtered"):
+        raise ProviderRefused(f"The content filter of {ctx.model.provider} cut the answer short.")
+    if not calls and cut:
+        ctx.emit(Progress(message=CUT))
     loop["empty"] = 0
     loop["truncated"] = loop["truncated"] + 1 if cut and calls else 0
     decisions = await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}

@@ -176,6 +176,7 @@ def message_of(answer: exchange.Answer, payload: Mapping[str, Any], provider: st
             "request_id": answer.request_id,
             "usage_source": source,
             "truncated": truncated,
+            "filtered": turn.filtered,
         },
     )
 
