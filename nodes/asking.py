@@ -9,8 +9,19 @@ from langchain_core.messages import AIMessage, BaseMessage
 from core.context import RunContext
 from nodes.prompt import system_prompt
 from nodes.state import State, messages_of, summary_of
-from nodes.tokens import counted, estimate_text, size_of, size_of_all, size_of_tools
+from nodes.tokens import (
+    counted,
+    estimate_text,
+    size_of,
+    size_of_all,
+    size_of_tools,
+    usable_window,
+)
 from nodes.view import build_view
+
+_WINDOWS = 4
+_NONSENSE = 20
+"""So many windows, and so many times our estimate, make a provider's count incredible."""
 
 
 def request_of(state: State, ctx: RunContext) -> list[BaseMessage]:
@@ -27,9 +38,11 @@ def schemas_of(ctx: RunContext) -> list[dict[str, Any]]:
 def request_size(state: State, ctx: RunContext) -> int:
     """Return how many tokens the next turn's request takes, as far as that is known."""
     known = counted(messages_of(state), summary_of(state))
-    if known is not None:
+    if known is not None and known <= _WINDOWS * usable_window(ctx):
         return known
-    return size_of_all(request_of(state, ctx)) + size_of_tools(schemas_of(ctx))
+    guess = size_of_all(request_of(state, ctx)) + size_of_tools(schemas_of(ctx))
+    # A provider that took the request and counts far more than any window counts nonsense.
+    return guess if known is None or known > _NONSENSE * guess else known
 
 
 def count_usage(

@@ -18,6 +18,8 @@ from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
 from nodes.state import loop_of
+from nodes.tokens import usable_window
+from nodes.view import SHORT
 from tools.carry_out import carry_out
 from tools.context import CallContext
 from tools.result import Outcome, completed, failed
@@ -122,13 +124,15 @@ async def _message(
     turn_id = payload.get("turn", "")
     message_id = result_id(turn_id, call["id"])
     whole = None
-    if len(outcome.full) > ctx.limits.result_chars:
+    # One character a token is the worst case: no result alone may fill a small window.
+    limit = min(ctx.limits.result_chars, max(usable_window(ctx), SHORT))
+    if len(outcome.full) > limit:
         whole = await _stored(message_id, outcome.full, ctx)
     message = result_message(
         turn_id,
         call,
         outcome,
-        limit=ctx.limits.result_chars,
+        limit=limit,
         duration_ms=spent,
         whole=whole,
     )

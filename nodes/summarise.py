@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage, Too
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
-from core.errors import ContextExhausted, GraphwrightError
+from core.errors import ContextExhausted, ContextOverflow, GraphwrightError
 from core.events import Progress
 from core.faults import fault
 from core.ids import derived_id
@@ -20,6 +20,9 @@ from nodes.review import INTERNAL
 from nodes.state import State, loop_of, messages_of, summary_of
 from nodes.tokens import counted, size_of_all, size_of_tools, usable_window
 from nodes.view import Group, can_shorten, group, shortened_ids
+
+_SMALLEST_PIECE = 500
+"""Tokens of a summary request below which it makes no sense."""
 
 _KEEP_WHOLE = 3
 """Groups at the end whose tool results are not shortened."""
@@ -91,12 +94,13 @@ class _Plan:
         self.loop = loop_of(state)
         self.groups = group(self.messages)
         self.window = usable_window(ctx)
-        self.forced: bool = self.loop["overflow"]
+        self.forced = bool(self.loop["overflow"])
         """Whether the provider said that the request is too long, whatever our count is."""
         self.size = request_size(state, ctx)
         self.guess = self.guessed(self.messages, self.summary)
         known = counted(self.messages, self.summary)
-        self.ratio = min(max(known / self.guess, 0.5), 3.0) if known else 1.0
+        believed = known is not None and known == self.size
+        self.ratio = min(max(self.size / self.guess, 0.5), 3.0) if believed else 1.0
         """How the provider's count relates to our estimate."""
 
     def guessed(self, messages: Sequence[AnyMessage], summary: dict[str, Any]) -> int:
@@ -125,8 +129,9 @@ class _Plan:
 
 async def _shortened(plan: _Plan) -> dict[str, Any] | None:
     """Shorten old tool results; None where that would not make enough room."""
-    keep = 0 if plan.forced and not plan.removable() else _KEEP_WHOLE
-    old = plan.groups[: len(plan.groups) - keep] if keep else plan.groups
+    tight = plan.forced or plan.size > plan.window
+    keep = 0 if tight and not plan.removable() else _KEEP_WHOLE
+    old = plan.groups[: max(len(plan.groups) - keep, 0)]
     results = [result for one in old for result in one.results]
     already = shortened_ids(plan.messages, plan.summary)
     new = [one for one in results if one.id not in already and can_shorten(one)]
@@ -162,18 +167,7 @@ async def _kept(result: ToolMessage, ctx: RunContext) -> bool:
 
 async def _summarised(plan: _Plan, removed: list[Group], message_id: str) -> dict[str, Any]:
     ctx = plan.ctx
-    limit = ctx.limits.summary_input or plan.window
-    if plan.forced:
-        # The declared window is not the true one: ask for half of what was refused at most.
-        limit = min(limit, max(plan.guess // 2, 500))
-    text, spent = await digest(
-        removed,
-        plan.summary.get("text", ""),
-        ctx,
-        message_id,
-        input_limit=limit,
-        output_limit=plan.summary_tokens,
-    )
+    text, spent = await _digested(plan, removed, message_id)
     at = ctx.clock.now().isoformat(timespec="seconds")
     path = await ctx.archive.append(ctx.session_id, archive_text(removed, at))
     gone = [message for one in removed for message in one.members()]
@@ -185,6 +179,7 @@ async def _summarised(plan: _Plan, removed: list[Group], message_id: str) -> dic
         "usage_after": kept[-1].id if kept else None,
         **_verbatim(plan, gone, kept),
     }
+    summary = await _tightened(plan, kept, summary)
     after = int(plan.guessed(kept, summary) * plan.ratio)
     archive = {
         "id": message_id,
@@ -195,11 +190,51 @@ async def _summarised(plan: _Plan, removed: list[Group], message_id: str) -> dic
         "tokens_after": after,
     }
     loop = plan.loop | {"tokens": plan.loop["tokens"] + spent, "context_tokens": after}
+    if plan.forced:
+        loop["overflow"] = "summarised"
     return {
         "messages": [RemoveMessage(id=str(message.id)) for message in gone],
         "summary": summary | {"archive": archive},
         "loop": loop,
     }
+
+
+async def _tightened(
+    plan: _Plan, kept: Sequence[AnyMessage], summary: dict[str, Any]
+) -> dict[str, Any]:
+    """Shorten the results that stay, too, where the summary alone does not make enough room."""
+    enough = plan.size / 2 if plan.forced else plan.window * plan.ctx.limits.summary_at
+    results = [message for message in kept if isinstance(message, ToolMessage)]
+    if not results or plan.guessed(kept, summary) * plan.ratio <= enough:
+        return summary
+    for result in results:
+        if can_shorten(result) and not await _kept(result, plan.ctx):
+            return summary
+    return summary | {"shortened_upto": results[-1].id}
+
+
+async def _digested(plan: _Plan, removed: list[Group], message_id: str) -> tuple[str, int]:
+    """Return the summary and its tokens; in smaller pieces where a request was too long."""
+    limit = plan.ctx.limits.summary_input or plan.window
+    if plan.forced:
+        # The declared window is not the true one: ask for half of what was refused at most.
+        limit = min(limit, max(plan.guess // 2, _SMALLEST_PIECE))
+    replaced = size_of_all([message for one in removed for message in one.members()])
+    while True:
+        try:
+            return await digest(
+                removed,
+                plan.summary.get("text", ""),
+                plan.ctx,
+                message_id,
+                input_limit=limit,
+                # Never longer than what it stands for.
+                output_limit=min(plan.summary_tokens, max(replaced // 2, 100)),
+            )
+        except ContextOverflow:
+            if limit <= _SMALLEST_PIECE:
+                raise
+            limit = max(limit // 2, _SMALLEST_PIECE)
 
 
 def _verbatim(
@@ -213,6 +248,7 @@ def _verbatim(
     if not any(_by_user(message) for message in kept):
         request = asked[-1] if asked else plan.summary.get("request", "")
     todos = todo_text(plan.state.get("todos") or [])
+    todos = short_enough(todos, most)
     agreed = short_enough(str(plan.loop.get("plan") or ""), most)
     current = "\n\n".join(filter(None, (agreed, todos)))
     return {
