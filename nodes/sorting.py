@@ -25,6 +25,15 @@ REPEATED = (
     "carried out again. Use the result you have, or try something else."
 )
 
+MOST_APPROVALS = 200
+MOST_QUESTIONS = 90
+"""What one card asks about at most; a person could not answer more, and neither could a form."""
+SECOND_PLAN = "Submit one plan at a time; another plan of this turn is being decided."
+CROWDED = (
+    "Too many calls of this turn wait for the user, so this one was not carried out. Issue it "
+    "again in a later turn."
+)
+
 
 def signature(name: str, args: Mapping[str, Any]) -> str:
     """Return a short text that is equal for equal calls."""
@@ -91,6 +100,7 @@ async def sort_calls(
     question: list[str] = []
     plan: list[str] = []
     granted = await _granted(calls, ctx)
+    room = MOST_QUESTIONS
     for call in calls:
         problem = refusal(call, ctx, loop, truncated=truncated)
         if problem:
@@ -98,23 +108,31 @@ async def sort_calls(
             continue
         spec = ctx.tools[call["name"]]
         if spec.kind == "question":
-            question.append(call["id"])
+            room -= len(call["args"]["questions"])
+            _queue(call["id"], question, refused, CROWDED if room < 0 else "")
         elif spec.kind == "plan":
-            plan.append(call["id"])
+            _queue(call["id"], plan, refused, SECOND_PLAN if plan else "")
         elif asks_first(spec, ctx) and spec.name not in granted:
-            approval.append(call["id"])
-    for extra in plan[1:]:
-        message = "Submit one plan at a time; another plan of this turn is being decided."
-        refused[extra] = {"status": "failed", "message": message}
+            _queue(
+                call["id"], approval, refused, CROWDED if len(approval) >= MOST_APPROVALS else ""
+            )
     return {
         "refused": refused,
         "approval": approval,
         "question": question,
-        "plan": plan[:1],
+        "plan": plan,
         "answers": {},
         "send": [],
         "freed": False,
     }
+
+
+def _queue(call_id: str, waiting: list[str], refused: dict[str, Any], problem: str) -> None:
+    """Let a call wait for a person, or refuse it."""
+    if problem:
+        refused[call_id] = {"status": "failed", "message": problem}
+    else:
+        waiting.append(call_id)
 
 
 def asks_first(spec: ToolSpec, ctx: RunContext) -> bool:

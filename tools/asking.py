@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from core.errors import ToolFailed
 from core.tooling import define_tool
+
+
+def _words(most: int) -> StringConstraints:
+    """Return what a text must be that a person is to read: not blank, and of bounded length."""
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
 
 
 class Question(BaseModel):
@@ -18,9 +23,9 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str = Field(min_length=1, max_length=2_000)
+    question: Annotated[str, _words(2_000)]
     kind: Literal["text", "single", "multiple"] = "text"
-    options: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(
+    options: list[Annotated[str, _words(300)]] = Field(
         default_factory=list, max_length=20, description="The choices, for single and multiple."
     )
 
@@ -28,8 +33,10 @@ class Question(BaseModel):
     def _choices(self) -> Question:
         if self.kind == "text" and self.options:
             raise ValueError("a text question has no options; use kind single or multiple")
-        if self.kind != "text" and len(set(self.options)) < 2:
-            raise ValueError("a choice needs at least two different options")
+        if self.kind != "text" and len(self.options) < 2:
+            raise ValueError("a choice needs at least two options")
+        if len(set(self.options)) < len(self.options):
+            raise ValueError("the same option stands there twice")
         return self
 
 
@@ -50,7 +57,7 @@ def ask_user(
 
 @define_tool(group="talk", label="提交计划审批", kind="plan", idempotent=True)
 def request_plan_approval(
-    plan: Annotated[str, Field(min_length=1, max_length=20_000)],
+    plan: Annotated[str, _words(20_000)],
 ) -> None:
     """Show the user a plan and wait for approval, changes or refusal.
 
