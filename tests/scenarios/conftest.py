@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios.stage import house, provider, stage
 from tests.scenarios.talk import Talk
 from tests.support.app import provider_settings, served_product
 from tests.support.scripted_server import ScriptedServer
+
+__all__ = ["house", "provider", "stage"]
 
 Opener = Callable[..., AbstractAsyncContextManager[Talk]]
 
