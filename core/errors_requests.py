@@ -28,7 +28,7 @@ class Unauthenticated(RequestError):
 
     code = "unauthenticated"
     status = 401
-    cure = "Open the sign-in link that the server printed, or run `graphwright key create`."
+    cure = "Run `graphwright link` for a sign-in link, or `graphwright key create` for a key."
 
 
 class Forbidden(RequestError):
