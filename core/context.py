@@ -60,6 +60,8 @@ class Drive:
 
     asked: bool = False
     """Whether the model was asked in this drive."""
+    memo: dict[str, object] = field(default_factory=dict[str, object])
+    """What a node worked out and may use again, by its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from nodes.tokens import (
     size_of_tools,
     usable_window,
 )
-from nodes.view import build_view
+from nodes.view import Views
 
 _WINDOWS = 4
 _NONSENSE = 20
@@ -27,7 +27,10 @@ _NONSENSE = 20
 def request_of(state: State, ctx: RunContext) -> list[BaseMessage]:
     """Return the messages of the next turn's request."""
     system = system_prompt(ctx.agent, ctx.mode, ctx.prompt)
-    return build_view(messages_of(state), system, summary_of(state))
+    views = ctx.drive.memo.get("views")
+    if not isinstance(views, Views):
+        views = ctx.drive.memo["views"] = Views()
+    return views.build(messages_of(state), system, summary_of(state))
 
 
 def schemas_of(ctx: RunContext) -> list[dict[str, Any]]:

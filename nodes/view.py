@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,18 +117,89 @@ def build_view(
         system: the system prompt.
         summary: the `summary` channel, which stands for removed messages.
     """
-    summary = summary or {}
+    return Views().build(messages, system, summary)
+
+
+class Views:
+    """Builds views one after another; what did not change since the last one is kept.
+
+    One for each drive: its messages stay the same objects from step to step. Keeping the view's
+    objects, too, spares the provider's adapter from encoding them again.
+    """
+
+    def __init__(self) -> None:
+        self._key: tuple[str, dict[str, Any]] | None = None
+        self._covered: list[AnyMessage] = []
+        """The messages of the view that is kept; everything before the last turn."""
+        self._view: list[BaseMessage] = []
+        self._names = _Ids()
+
+    def build(
+        self, messages: Sequence[AnyMessage], system: str, summary: Mapping[str, Any] | None = None
+    ) -> list[BaseMessage]:
+        """Return what `build_view` returns for the same state."""
+        key = (system, dict(summary or {}))
+        short = shortened_ids(messages, key[1])
+        if not self._fits(key, messages):
+            self._key, self._covered, self._names = key, [], _Ids()
+            self._view = _opening(*key)
+        end = _last_head(messages)
+        if _reaches_back(messages[end:]):
+            end = len(messages)
+        if end > len(self._covered):
+            _extend(self._view, self._names, messages[len(self._covered) : end], short)
+            self._covered = list(messages[:end])
+        view, names = list(self._view), self._names.copy()
+        _extend(view, names, messages[end:], short)
+        if len(view) > 1 and not isinstance(view[1], HumanMessage):
+            view.insert(1, HumanMessage(_LOST_START))
+        return view
+
+    def _fits(self, key: tuple[str, dict[str, Any]], messages: Sequence[AnyMessage]) -> bool:
+        """Tell whether the kept view is the beginning of this one."""
+        covered = len(self._covered)
+        if self._key != key or covered > len(messages):
+            return False
+        same = all(map(operator.is_, self._covered, messages))
+        return same and not _reaches_back(messages[covered:])
+
+
+def _last_head(messages: Sequence[AnyMessage]) -> int:
+    """Return where the last message stands that is no result."""
+    at = len(messages) - 1
+    while at > 0 and isinstance(messages[at], ToolMessage):
+        at -= 1
+    return max(at, 0)
+
+
+def _reaches_back(messages: Sequence[AnyMessage]) -> bool:
+    """Tell whether a result among these may belong to a turn before them."""
+    turns: set[str | None] = set()
+    asked: set[str] = set()
+    for message in messages:
+        if isinstance(message, AIMessage):
+            turns.add(message.id)
+            asked.update(call["id"] for call in calls_of(message))
+        elif isinstance(message, ToolMessage):
+            mark = message.additional_kwargs.get(TURN)
+            if message.tool_call_id not in asked or (mark is not None and mark not in turns):
+                return True
+    return False
+
+
+def _opening(system: str, summary: Mapping[str, Any]) -> list[BaseMessage]:
     view: list[BaseMessage] = [SystemMessage(system)]
     if summary.get("text"):
         view.append(HumanMessage(summary_block(summary)))
-    short = shortened_ids(messages, summary)
-    names = _Ids()
+    return view
+
+
+def _extend(
+    view: list[BaseMessage], names: _Ids, messages: Sequence[AnyMessage], short: frozenset[str]
+) -> None:
     for entry in group(messages):
         for message in _shown(entry, short, names):
             _append(view, message)
-    if len(view) > 1 and not isinstance(view[1], HumanMessage):
-        view.insert(1, HumanMessage(_LOST_START))
-    return view
 
 
 def summary_block(summary: Mapping[str, Any]) -> str:
@@ -200,8 +272,11 @@ def _body(message: ToolMessage) -> dict[str, Any]:
 class _Ids:
     """Gives out call ids that differ over the whole request, the stored ones where possible."""
 
-    def __init__(self) -> None:
-        self._used: set[str] = set()
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
+
+    def copy(self) -> _Ids:
+        return _Ids(self._used)
 
     def take(self, wanted: str) -> str:
         base = wanted or "call"
