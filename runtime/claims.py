@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 from datetime import timedelta
@@ -17,6 +18,9 @@ from core.types import RunStatus
 from runtime.queue import Tickets
 from storage.database import Database
 from storage.work import UnitOfWork
+
+USERS_REMEMBERED = 500
+"""Users whose turn is known; one who is not is next."""
 
 log = get_logger(__name__)
 
@@ -34,6 +38,8 @@ class Claims:
         self.owner_id = new_id()
         self._kind = "serve"
         self._silent_until = 0.0
+        self._served: dict[str, None] = {}
+        self._turn = asyncio.Lock()
 
     async def register(self, kind: str) -> None:
         """Put this process on the list of those who may hold runs.
@@ -75,12 +81,19 @@ class Claims:
     async def claim(self) -> RunRecord | None:
         """Take the run that is next in turn, or none.
 
-        Fair: the user with the fewest runs under way comes first, then the oldest run.
+        Fair: the user with the fewest runs under way comes first, among those the one whom
+        this process served longest ago, then the oldest run.
         """
-        async with self._database.work() as work:
+        # Claims exclude each other in the database too; here for an exact order of users.
+        async with self._turn, self._database.work() as work:
             run = await work.runs.claim(
-                self.owner_id, self._clock.now(), self._settings.user_concurrency
+                self.owner_id,
+                self._clock.now(),
+                self._settings.user_concurrency,
+                tuple(self._served),
             )
+            if run is not None:
+                self._remember(run.user_id)
         if run is not None:
             fault("resume.claimed" if "resume" in run.input else "run.claimed")
         return run
@@ -129,17 +142,23 @@ class Claims:
         same = (now.owner_id, now.attempt) == (run.owner_id, run.attempt)
         return now if same else None
 
-    async def to_cancel(self) -> list[str]:
-        """Return the runs of this process that their users want to end."""
+    async def held(self) -> list[RunRecord]:
+        """Return the runs that this process carries out, by the word of the database."""
         async with self._database.work() as work:
-            runs = await work.runs.of_owner(self.owner_id)
-        return [run.id for run in runs if run.cancel_requested]
+            return await work.runs.of_owner(self.owner_id)
 
     async def _hold(self, work: UnitOfWork, run: RunRecord) -> RunRecord:
         """Make this process the owner of a run whose row is locked, as a new attempt."""
         mine = {"owner_id": self.owner_id, "attempt": run.attempt + 1}
         await work.runs.set_status(run.id, RunStatus.RUNNING, **mine)
         return await work.runs.by_id(run.id)
+
+    def _remember(self, user_id: str) -> None:
+        """Put a user at the end of the line."""
+        self._served.pop(user_id, None)
+        self._served[user_id] = None
+        if len(self._served) > USERS_REMEMBERED:
+            del self._served[next(iter(self._served))]
 
     async def queued(self) -> int:
         """Return how many runs wait in the queue."""

@@ -24,6 +24,9 @@ from runtime.workshop import Workshop
 GRACE = 1.5
 """Seconds a stopped drive has to end before it is left alone."""
 
+WORDS_KEPT = 1000
+"""Cancelled runs that are not under way here and whose names are kept for a while."""
+
 AWAY = (Unavailable, psycopg.OperationalError, psycopg.InterfaceError)
 """What says that the database does not answer, rather than that something is wrong."""
 
@@ -65,6 +68,8 @@ class Engine:
         self._journal = journal
         self._clock = clock
         self._active: dict[str, Active] = {}
+        self._attended: set[str] = set()
+        self._unwanted: dict[str, None] = {}
         self.after_run: Callable[[RunRecord], Awaitable[None]] | None = None
         """Called with each run that ended well, once its seat is free."""
 
@@ -73,11 +78,22 @@ class Engine:
         """The runs under way, by id."""
         return self._active
 
+    def deals_with(self, run_id: str) -> bool:
+        """Tell whether this process is at work on a run in any way."""
+        return run_id in self._active or run_id in self._attended
+
     def cancel(self, run_id: str) -> bool:
-        """Stop a run at once, if it is carried out here."""
+        """Stop a run at once, if it is carried out here.
+
+        The word may come in the moment between a run's claim and its drive, so it is kept.
+        """
         active = self._active.get(run_id)
         if active is not None:
             active.request(Stop.CANCEL)
+        else:
+            self._unwanted[run_id] = None
+            if len(self._unwanted) > WORDS_KEPT:
+                del self._unwanted[next(iter(self._unwanted))]
         return active is not None
 
     async def drive(self, run: RunRecord) -> str:
@@ -89,6 +105,9 @@ class Engine:
         """
         active = Active(run, self._journal.open(run))
         self._active[run.id] = active
+        if run.id in self._unwanted:
+            del self._unwanted[run.id]
+            active.request(Stop.CANCEL)
         began = self._clock.monotonic()
         with bind(trace_id=run.trace_id, run_id=run.id, session_id=run.session_id):
             try:
@@ -113,15 +132,23 @@ class Engine:
     async def attend(self, run: RunRecord, act: Callable[[Drive], Awaitable[None]]) -> None:
         """Do something about a run that this process holds and nobody drives.
 
-        Where the run cannot even be prepared it ends with that error instead.
+        Where that is not possible, even after a while, the run ends with the error instead:
+        a run that cannot be read or put in order must not stay active for ever.
+
+        Raises:
+            RunLost: another process holds it by now.
         """
         writer = self._journal.open(run)
+        self._attended.add(run.id)
         try:
             drive = await patiently(self._clock, lambda: self._workshop.prepare(run, writer))
+            await patiently(self._clock, lambda: act(drive))
+        except RunLost:
+            raise
         except Exception as broken:  # boundary: whatever is wrong with a run becomes its end
             await ending.refuse(writer, _named(broken), self._clock.now())
-            return
-        await patiently(self._clock, lambda: act(drive))
+        finally:
+            self._attended.discard(run.id)
 
     # Helpers ----------------------------------------------------------------------------
 

@@ -26,13 +26,18 @@ from runtime.interrupts import Interrupts
 from runtime.journal import Journal
 from runtime.preferences import Preferences
 from runtime.queue import Tickets
+from runtime.recovery import Recovery
 from runtime.runs import Runs
 from runtime.sessions import Sessions
+from runtime.strays import Strays
 from runtime.titles import Titles
 from runtime.worker import Worker
 from runtime.workshop import Parts, Workshop
 from storage.database import Database
 from storage.listen import Listener, listen
+
+LOOK_SECONDS = 2.0
+"""How often runs are looked at that this process holds."""
 
 log = get_logger(__name__)
 
@@ -86,7 +91,10 @@ class RuntimeEnvironment:
         self.agents = Agents(assembly)
         self._titles = Titles(database, models, settings, clock)
         self._listener: Listener | None = None
-        self._beating: asyncio.Task[None] | None = None
+        self._strays = Strays(
+            self.claims, self.engine, Recovery(self.engine, self.claims, settings)
+        )
+        self._regular: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         """Begin to take and, where asked, to carry out runs."""
@@ -101,7 +109,10 @@ class RuntimeEnvironment:
                 self._on_reconnect,
                 clock=self._clock,
             )
-            self._beating = asyncio.create_task(self._beat_for_ever(), name="heartbeat")
+            self._regular = [
+                asyncio.create_task(self._beat_for_ever(), name="heartbeat"),
+                asyncio.create_task(self._look_for_ever(), name="strays"),
+            ]
             if self._works:
                 self.engine.after_run = self._titles.after_run
                 await self.worker.start()
@@ -135,9 +146,9 @@ class RuntimeEnvironment:
     # Helpers ----------------------------------------------------------------------------
 
     async def _close(self) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        for task in self._regular:
+            task.cancel()
+        await asyncio.gather(*self._regular, return_exceptions=True)
         if self._listener is not None:
             await self._listener.aclose()
         await self.journal.stop()
@@ -162,13 +173,18 @@ class RuntimeEnvironment:
     def _on_reconnect(self) -> None:
         self.hub.look_everywhere()
 
+    async def _look_for_ever(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            try:
+                await self._strays.look()
+            except Exception:  # boundary: the next look tries again
+                log.warning("strays could not be looked for", exc_info=True)
+
     async def _beat_for_ever(self) -> None:
         while True:
             await self._clock.sleep(self._settings.heartbeat_seconds)
             try:
                 await self.claims.beat()
-                # Makes up for a notification that was lost with its connection.
-                for run_id in await self.claims.to_cancel():
-                    self.engine.cancel(run_id)
             except Exception:  # boundary: life signs must go on whatever happens to one of them
                 log.warning("a heartbeat failed", exc_info=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from sqlalchemy import (
+    ARRAY,
     RowMapping,
     Select,
+    Text,
     and_,
+    cast,
     exc,
     func,
     insert,
@@ -125,8 +128,13 @@ class Runs(Repository):
         assert row is not None
         return row["mine"], row["all"]
 
-    async def claim(self, owner_id: str, at: datetime, user_limit: int) -> RunRecord | None:
-        """Take the fairest queued run, or none: of the user with the fewest running, the oldest.
+    async def claim(
+        self, owner_id: str, at: datetime, user_limit: int, served: Sequence[str] = ()
+    ) -> RunRecord | None:
+        """Take the fairest queued run, or none.
+
+        The user with the fewest running comes first, among those the one who was served
+        longest ago; then the oldest run.
 
         Claims happen one after another until their transactions end, so that `user_limit` holds
         across processes: commit soon. The run's `attempt` grows by one.
@@ -135,6 +143,8 @@ class Runs(Repository):
             owner_id: who claims.
             at: the present moment.
             user_limit: runs of one user that may go at once.
+            served: ids of users, the one whose run was claimed last at the end. Without it
+                a single seat would serve one user's whole queue before anybody else's.
         """
         await self._execute(select(func.pg_advisory_xact_lock(CLAIM_LOCK)))
         going = (
@@ -144,6 +154,7 @@ class Runs(Repository):
             .cte("going")
         )
         busy = func.coalesce(going.c.going, 0)
+        turn = func.array_position(cast(list(served), ARRAY(Text)), runs.c.user_id)
         fairest = (
             select(runs.c.id)
             .outerjoin(
@@ -154,7 +165,7 @@ class Runs(Repository):
                 ),
             )
             .where(runs.c.status == RunStatus.QUEUED, busy < user_limit)
-            .order_by(busy, runs.c.created_at, runs.c.id)
+            .order_by(busy, turn.nulls_first(), runs.c.created_at, runs.c.id)
             .limit(1)
             .with_for_update(of=runs, skip_locked=True)
         )

@@ -20,9 +20,11 @@ async def main(given: dict[str, Any]) -> None:
     faults.arm(given["faults"])
     async with AsyncExitStack() as stack:
         bench = Bench(given["url"], Path(given["folder"]), given["provider"], stack)
-        await bench.open(**given["settings"])
+        ground = await bench.open(**given["settings"])
         sys.stdout.write("ready\n")
         sys.stdout.flush()
+        if given["message"]:
+            await ground.submit(given["message"])
         await asyncio.Event().wait()
 
 
@@ -48,13 +50,14 @@ class Child:
             await self._process.wait()
 
 
-async def child(bench: Bench, fault: str = "", **settings: Any) -> Child:
-    """Start a runtime on the bench's database in a process of its own."""
+async def child(bench: Bench, fault: str = "", message: str = "", **settings: Any) -> Child:
+    """Start a runtime on the bench's database in a process of its own, which may send a message."""
     given = {
         "url": bench.url,
         "folder": str(bench.folder),
         "provider": bench.provider,
         "faults": fault,
+        "message": message,
         "settings": settings,
     }
     process = await asyncio.create_subprocess_exec(

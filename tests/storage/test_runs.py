@@ -56,9 +56,9 @@ async def test_a_foreign_run_is_not_found(world: World):
         assert await work.runs.list(world.bob, session.id) == []
 
 
-async def claim(world: World, owner="w", limit=10):
+async def claim(world: World, owner="w", limit=10, served=()):
     async with world.database.work() as work:
-        return await work.runs.claim(owner, AT, limit)
+        return await work.runs.claim(owner, AT, limit, served)
 
 
 @pytest.mark.req("EXEC-32", "CHAT-12")
@@ -80,6 +80,23 @@ async def test_claims_are_fair_between_users_and_oldest_first(world: World):
     first = claimed[0]
     assert (first.status, first.owner_id, first.attempt) == (RunStatus.RUNNING, "w", 1)
     assert first.started_at == AT
+
+
+@pytest.mark.req("EXEC-32", "CHAT-12")
+async def test_with_one_seat_users_take_turns_however_many_runs_one_of_them_queued(world: World):
+    whose = ["ann", "ann", "ann", "bob", "bob"]
+    for n, name in enumerate(whose):
+        session = await world.session(getattr(world, name))
+        await world.run(session, at=AT + timedelta(seconds=n))
+    served: dict[str, None] = {}
+    order = []
+    while run := await claim(world, served=tuple(served)):
+        order.append(run.user_name)
+        served.pop(run.user_id, None)
+        served[run.user_id] = None
+        async with world.database.work() as work:
+            await work.runs.set_status(run.id, RunStatus.SUCCESS, finished_at=AT)
+    assert order == ["ann", "bob", "ann", "bob", "ann"]
 
 
 @pytest.mark.req("EXEC-31")

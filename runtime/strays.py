@@ -1,0 +1,46 @@
+"""Runs that are held in this process's name while nobody here deals with them.
+
+The reply to a claim's commit can be lost with its connection: the run is ours then, and
+running by its row, but nobody drives it, and as long as this process lives nobody else may.
+"""
+
+from __future__ import annotations
+
+from core.log import get_logger
+from runtime.claims import Claims
+from runtime.engine import Engine
+from runtime.recovery import Recovery
+
+log = get_logger(__name__)
+
+
+class Strays:
+    """Finds such runs and decides about them as about those of a dead process."""
+
+    def __init__(self, claims: Claims, engine: Engine, recovery: Recovery) -> None:
+        self._claims = claims
+        self._engine = engine
+        self._recovery = recovery
+        self._seen: set[tuple[str, int]] = set()
+
+    async def look(self) -> None:
+        """Stop what its user wants to end, and take care of what was idle at two looks in a row.
+
+        One look is not enough: a claim that was just committed is not under way yet.
+
+        Raises:
+            Unavailable: the database is away.
+        """
+        idle: set[tuple[str, int]] = set()
+        for run in await self._claims.held():
+            if run.cancel_requested:
+                # Makes up for a notification that was lost with its connection.
+                self._engine.cancel(run.id)
+            if self._engine.deals_with(run.id):
+                continue
+            if (run.id, run.attempt) in self._seen:
+                log.warning("a run of this process was idle", extra={"kv": {"run": run.id}})
+                await self._recovery.decide(run)
+            else:
+                idle.add((run.id, run.attempt))
+        self._seen = idle
