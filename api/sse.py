@@ -85,8 +85,9 @@ class EventStream(EventSourceResponse):
     def __init__(self, events: AsyncIterator[StoredEvent], stream: Stream) -> None:
         self._stream = stream
         self._gone = False
+        self._told_all = False
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - a bare dict in its types
-            _frames(events),
+            self._frames(events),
             headers=stream.headers(),
             ping=HEARTBEAT_SECONDS,
             sep="\n",
@@ -106,8 +107,16 @@ class EventStream(EventSourceResponse):
                 with anyio.CancelScope(shield=True):
                     await self._stream.on_gone()
 
+    async def _frames(self, events: AsyncIterator[StoredEvent]) -> AsyncGenerator[bytes]:
+        async with aclosing(cast("AsyncGenerator[StoredEvent]", events)) as source:
+            async for event in source:
+                yield frame(event)
+        self._told_all = True
+
     async def _mark_gone(self, _: Message) -> None:
-        self._gone = True
+        # The server says the same of an answer that is complete: a run that waits with a
+        # question would be cancelled under the eyes of whoever reads it.
+        self._gone = not self._told_all
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
         """Cut the stream once the caller was signed out, revoked or disabled."""
@@ -182,12 +191,6 @@ def openapi_stream(example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Helpers ----------------------------------------------------------------------------------
-
-
-async def _frames(events: AsyncIterator[StoredEvent]) -> AsyncGenerator[bytes]:
-    async with aclosing(cast("AsyncGenerator[StoredEvent]", events)) as source:
-        async for event in source:
-            yield frame(event)
 
 
 def _heartbeat() -> ServerSentEvent:

@@ -193,7 +193,8 @@ class Admission:
         events = await work.events.append(run, [event], now, None, run.attempt)
         await announce_events(work.connection, [(run.id, events[-1].seq)])
         await self._tickets.issue(work.connection)
-        return Submitted(run.id, session.id, run.trace_id), events
+        submitted = Submitted(run.id, session.id, run.trace_id, on_disconnect=command.on_disconnect)
+        return submitted, events
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,3 +59,5 @@ class Submitted:
     trace_id: str
     after: int = 0
     """Follow from this number on to see what this command caused."""
+    on_disconnect: str = "continue"
+    """`cancel`: whoever follows on this command's behalf takes the run along when they leave."""

@@ -83,7 +83,10 @@ class Interrupts:
                 raise StaleInterrupt
             answer = check_answer(record.kind, record.card, command.answer, self._assembly.tools)
             events = await self._go_on(work, principal, record, run, answer)
-        return Submitted(run.id, session_id, run.trace_id, run.last_seq), events
+        submitted = Submitted(
+            run.id, session_id, run.trace_id, run.last_seq, on_disconnect=run.on_disconnect
+        )
+        return submitted, events
 
     # Helpers ----------------------------------------------------------------------------
 

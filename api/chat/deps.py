@@ -33,16 +33,16 @@ async def command_of(form: ChatForm, request: Request) -> ChatCommand:
     )
 
 
-def stream_of(
-    request: Request, user: Principal, submitted: Submitted, *, cancel_when_gone: bool = False
-) -> EventStream:
+def stream_of(request: Request, user: Principal, submitted: Submitted) -> EventStream:
     """Return the answer that follows a run from where a command began.
+
+    A client that leaves it takes the run along where the run was begun with
+    `on_disconnect=cancel` (CHAT-08).
 
     Args:
         request: who asked; the stream ends when that credential ends.
         user: whose run it is.
         submitted: the run.
-        cancel_when_gone: whether a client that leaves takes the run with it (CHAT-08).
     """
     services = services_of(request)
     runs = services.runs
@@ -58,7 +58,7 @@ def stream_of(
         run_id=submitted.run_id,
         clock=services.clock,
         check=lambda: identify(request),
-        on_gone=cancel if cancel_when_gone else None,
+        on_gone=cancel if submitted.on_disconnect == "cancel" else None,
     )
     return EventStream(runs.follow(user, submitted.run_id, submitted.after), stream)
 

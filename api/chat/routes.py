@@ -63,8 +63,7 @@ async def send_message(
     """
     user = await acting_for(request, who, form.user_name)
     submitted = await services.runs.submit(user, await command_of(form, request))
-    cancel = form.on_disconnect == "cancel"
-    return stream_of(request, user, submitted, cancel_when_gone=cancel)
+    return stream_of(request, user, submitted)
 
 
 @router.post(
