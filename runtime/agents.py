@@ -8,7 +8,7 @@ from typing import Any
 from core.errors import NotFound
 from core.registry import Assembly
 from core.tooling import AgentSpec
-from graphs.agent import mermaid
+from runtime.preload import graphs_loaded
 from runtime.workshop import approval_tools
 
 
@@ -33,6 +33,9 @@ class Agents:
         agent = self._assembly.agents.get(name)
         if agent is None:
             raise NotFound
+        await graphs_loaded()
+        from graphs.agent import mermaid
+
         # Drawing takes a while and needs nothing of the loop.
         return await asyncio.to_thread(mermaid, agent)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from core.records import ArchiveRecord, RunRecord, SessionRecord
 from core.tokens import estimate_text
-from graphs.sizes import size_of_messages, size_of_system, size_of_tools
 from runtime.thread import messages_in, summary_in
 from runtime.workshop import Workshop, preference_parts
 
@@ -33,7 +32,10 @@ async def measure(
         Invalid: its model is not configured any more.
     """
     agent = workshop.agent(session.agent)
-    snapshot = await workshop.thread(agent, session.id).snapshot()
+    thread = await workshop.thread(agent, session.id)
+    from graphs.sizes import size_of_messages, size_of_system, size_of_tools
+
+    snapshot = await thread.snapshot()
     messages = messages_in(snapshot)
     summary = summary_in(snapshot)
     memory = sum(estimate_text(part.text) for part in preference_parts(preferences))

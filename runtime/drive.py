@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.types import Command, Interrupt
 
 from core import events
 from core.context import RunContext
 from core.ids import new_id
 from core.records import ArchiveRecord, MessageRecord, RunRecord
 from core.types import MessageStatus
-from graphs.state import begin
 from runtime import parts
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
@@ -22,6 +20,9 @@ from runtime.recall import Recalled
 from runtime.rows import Rows
 from runtime.sink import RunSink
 from runtime.thread import Thread, has_begun, messages_in, summary_in, waiting_in
+
+if TYPE_CHECKING:
+    from langgraph.types import Interrupt
 
 
 @dataclass(slots=True)
@@ -81,12 +82,16 @@ class Drive:
         self._keep_archive(summary_in(snapshot))
         resume = self.run.input.get("resume")
         if resume is not None:
+            from langgraph.types import Command
+
             waiting = waiting_in(snapshot)
             asked = str(resume["interrupt_id"])
             return Command(resume={asked: resume["value"]}) if asked in waiting else None
         return None if begun else self._first_input()
 
     def _first_input(self) -> dict[str, Any]:
+        from graphs.state import begin
+
         return begin(self.message())
 
     def message(self) -> HumanMessage:

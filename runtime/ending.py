@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage
-from langgraph.types import Interrupt
 
 from core import events
 from core.errors import GraphwrightError
@@ -20,6 +19,9 @@ from runtime.journal import RunWriter
 from runtime.rows import Ending, Rows
 from runtime.sink import Partial
 from runtime.thread import Closing
+
+if TYPE_CHECKING:
+    from langgraph.types import Interrupt
 
 CANCELLED = Closing("Cancelled by the user before it was finished.")
 STOPPED = Closing("The run ended with an error before this was finished.")

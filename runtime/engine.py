@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from langgraph.types import Interrupt
 
 from core.clock import Clock
 from core.errors import GraphwrightError, InternalError, RunLost, Unavailable
@@ -20,6 +19,9 @@ from runtime.drive import Drive
 from runtime.journal import Journal, RunWriter
 from runtime.rows import Rows
 from runtime.workshop import Workshop
+
+if TYPE_CHECKING:
+    from langgraph.types import Interrupt
 
 GRACE = 1.5
 """Seconds a stopped drive has to end before it is left alone."""
@@ -188,6 +190,8 @@ class Engine:
         return work.exception() or work.result()
 
     async def _end(self, drive: Drive, outcome: Interrupt | BaseException | Stop | None) -> str:
+        from langgraph.types import Interrupt
+
         match outcome:
             case None:
                 await ending.succeed(drive)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import ToolMessage
-from langgraph.types import StateSnapshot
 
 from core.errors import RunLost
 from core.log import bind, get_logger
@@ -18,6 +17,9 @@ from runtime.claims import Claims
 from runtime.drive import Drive
 from runtime.engine import Engine
 from runtime.thread import messages_in, open_calls
+
+if TYPE_CHECKING:
+    from langgraph.types import StateSnapshot
 
 TOOL_NODE = "run_tool"
 

@@ -169,9 +169,9 @@ class Sessions:
             session = await self._free(work, principal, message.session_id)
             await work.messages.delete([message.id])
             # The rows stay locked meanwhile: no run can begin from the older checkpoint.
-            await self._workshop.thread(self._workshop.any_agent(session.agent), session.id).forget(
-                message.id
-            )
+            agent = self._workshop.any_agent(session.agent)
+            thread = await self._workshop.thread(agent, session.id)
+            await thread.forget(message.id)
 
     async def feedback(
         self,

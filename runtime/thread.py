@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -13,13 +13,14 @@ from langchain_core.messages import (
     RemoveMessage,
     ToolMessage,
 )
-from langchain_core.runnables import RunnableConfig
-from langgraph.constants import END
-from langgraph.types import Interrupt, StateSnapshot
 
-from graphs.agent import Graph
-from graphs.settle import SETTLE_AS, settling_messages
 from runtime.parts import calls_of
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.types import Interrupt, StateSnapshot
+
+    from graphs.agent import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,10 @@ class Thread:
         Returns:
             The thread's messages, the added ones included.
         """
+        from langgraph.constants import END
+
+        from graphs.settle import SETTLE_AS, settling_messages
+
         snapshot = await self.snapshot()
         unfinished = bool(snapshot.next)
         if unfinished:
@@ -80,6 +85,8 @@ class Thread:
 
     async def forget(self, message_id: str) -> None:
         """Take a message and the results of its calls out of the model's view for good."""
+        from graphs.settle import SETTLE_AS
+
         gone: list[RemoveMessage] = []
         calls: set[str] = set()
         for one in messages_in(await self.snapshot()):

@@ -14,10 +14,10 @@ from core.records import RunRecord, SessionRecord
 from core.registry import Assembly
 from core.settings import Settings
 from core.tooling import AgentSpec, ToolSpec
-from graphs.agent import agent_graph
 from runtime.drive import Drive
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
+from runtime.preload import graphs_loaded
 from runtime.recall import recall
 from runtime.rows import owner_of
 from runtime.sink import RunSink
@@ -76,7 +76,7 @@ class Workshop:
         return Drive(
             run=run,
             ctx=self._context(run, session, agent, sink, ledger, further),
-            thread=self.thread(agent, run.session_id),
+            thread=await self.thread(agent, run.session_id),
             writer=writer,
             sink=sink,
             ledger=ledger,
@@ -94,8 +94,11 @@ class Workshop:
             raise NotFound(f"The agent {name} is not there any more.")
         return spec
 
-    def thread(self, agent: AgentSpec, session_id: str) -> Thread:
+    async def thread(self, agent: AgentSpec, session_id: str) -> Thread:
         """Return a session's thread, with a checkpointer of its own."""
+        await graphs_loaded()
+        from graphs.agent import agent_graph
+
         return Thread(agent_graph(agent, self._database.checkpointer()), session_id)
 
     def any_agent(self, name: str) -> AgentSpec:

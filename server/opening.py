@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -43,9 +44,12 @@ async def database_url(settings: Settings, clock: Clock) -> AsyncIterator[str]:
         yield url
         return
     cluster = await EmbeddedPostgres.start(settings.data_dir, say=log.info, clock=clock)
+    keeper = asyncio.create_task(cluster.keep(say=log.warning), name="embedded PostgreSQL")
     try:
         yield cluster.url
     finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
         await cluster.leave(say=log.info)
 
 

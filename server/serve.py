@@ -15,6 +15,7 @@ from typing import Final
 from core.clock import SystemClock
 from core.log import get_logger
 from core.settings import Loaded, Settings
+from runtime.preload import graphs_loaded
 from server import bootstrap, listen, place, web
 
 log = get_logger(__name__)
@@ -62,8 +63,7 @@ async def _run(
             gc.enable()
             with place.noted(loaded.settings.data_dir, url):
                 announce(url, token, loaded.settings)
-                # The first message need not wait for what the model's client imports.
-                warming = asyncio.create_task(product.models.warm(), name="warm")
+                warming = asyncio.create_task(_warm(product), name="warm")
                 await end.wait()
                 warming.cancel()
                 await asyncio.gather(warming, return_exceptions=True)
@@ -71,6 +71,12 @@ async def _run(
             # Clients keep their streams until their runs have come to rest.
             await product.environment.worker.stop()
     log.info("ended")
+
+
+async def _warm(product: bootstrap.Product) -> None:
+    """Load what the first message would otherwise have to wait for."""
+    await graphs_loaded()
+    await product.models.warm()
 
 
 @asynccontextmanager

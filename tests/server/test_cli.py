@@ -124,3 +124,23 @@ def test_main_py_is_the_same_command() -> None:
         timeout=60,
     )
     assert told.stdout.strip()[0].isdigit()
+
+
+@pytest.mark.req("OPS-01")
+def test_a_server_is_ready_without_langgraph_which_is_loaded_after_it() -> None:
+    """A third of the start: what is needed only by the first run waits until then."""
+    code = (
+        "import sys, server.serve\n"
+        "late = {'langgraph', 'langsmith', 'langchain_openai', 'alembic', 'mcp', 'docker'}\n"
+        "print(sorted(late & set(sys.modules)))\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert told.stdout.strip() == "[]"
