@@ -1,3 +1,7 @@
 """Fixtures for all tests. The code is in `tests/support/`."""
 
-pytest_plugins = ["tests.support.postgres", "tests.support.scripted_fixture"]
+pytest_plugins = [
+    "tests.support.logs",
+    "tests.support.postgres",
+    "tests.support.scripted_fixture",
+]
