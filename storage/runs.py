@@ -147,28 +147,7 @@ class Runs(Repository):
                 a single seat would serve one user's whole queue before anybody else's.
         """
         await self._execute(select(func.pg_advisory_xact_lock(CLAIM_LOCK)))
-        going = (
-            select(runs.c.workspace_id, runs.c.user_id, func.count().label("going"))
-            .where(runs.c.status == RunStatus.RUNNING)
-            .group_by(runs.c.workspace_id, runs.c.user_id)
-            .cte("going")
-        )
-        busy = func.coalesce(going.c.going, 0)
-        turn = func.array_position(cast(list(served), ARRAY(Text)), runs.c.user_id)
-        fairest = (
-            select(runs.c.id)
-            .outerjoin(
-                going,
-                and_(
-                    going.c.workspace_id == runs.c.workspace_id,
-                    going.c.user_id == runs.c.user_id,
-                ),
-            )
-            .where(runs.c.status == RunStatus.QUEUED, busy < user_limit)
-            .order_by(busy, turn.nulls_first(), runs.c.created_at, runs.c.id)
-            .limit(1)
-            .with_for_update(of=runs, skip_locked=True)
-        )
+        fairest = _fairest(user_limit, served)
         row = await self._one(
             update(runs)
             .where(runs.c.id == fairest.scalar_subquery())
@@ -263,3 +242,29 @@ def _record(row: RowMapping, **instead: Any) -> RunRecord:
 
 def _records(rows: Iterable[RowMapping]) -> list[RunRecord]:
     return [_record(row) for row in rows]
+
+
+def _fairest(user_limit: int, served: Sequence[str]) -> Select[Any]:
+    """Return the query for the id of the run that is next, its row locked."""
+    going = (
+        select(runs.c.workspace_id, runs.c.user_id, func.count().label("going"))
+        .where(runs.c.status == RunStatus.RUNNING)
+        .group_by(runs.c.workspace_id, runs.c.user_id)
+        .cte("going")
+    )
+    busy = func.coalesce(going.c.going, 0)
+    turn = func.array_position(cast(list(served), ARRAY(Text)), runs.c.user_id)
+    return (
+        select(runs.c.id)
+        .outerjoin(
+            going,
+            and_(
+                going.c.workspace_id == runs.c.workspace_id,
+                going.c.user_id == runs.c.user_id,
+            ),
+        )
+        .where(runs.c.status == RunStatus.QUEUED, busy < user_limit)
+        .order_by(busy, turn.nulls_first(), runs.c.created_at, runs.c.id)
+        .limit(1)
+        .with_for_update(of=runs, skip_locked=True)
+    )
