@@ -19,7 +19,7 @@ from sse_starlette.sse import AppStatus
 from starlette.types import Message, Receive, Scope, Send
 
 from core.clock import Clock
-from core.errors import BadRequest, Forbidden, Unauthenticated
+from core.errors import BadRequest, Forbidden, Unauthenticated, Unavailable
 from core.events import StoredEvent
 from core.ids import is_uuid
 
@@ -128,6 +128,9 @@ class EventStream(EventSourceResponse):
                     await self._stream.check()
             except (Unauthenticated, Forbidden):
                 scope.cancel()
+            except Unavailable:
+                # Nobody can be asked, and nothing new can be said either: asked again in a moment.
+                continue
 
 
 def begin() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from core.errors import Unavailable
 from core.events import StoredEvent
 from core.principal import Principal
 from core.types import RunStatus
@@ -15,6 +16,9 @@ PAGE = 500
 
 PATIENCE = 10.0
 """Seconds without news after which the database is asked anyhow."""
+
+RETRY = 0.5
+"""Seconds between two tries while the database is away."""
 
 GOING = (RunStatus.QUEUED, RunStatus.RUNNING)
 
@@ -69,8 +73,13 @@ class _Reader:
         return events
 
     async def _stored(self) -> list[StoredEvent]:
-        async with self._database.work() as work:
-            events, status, last_seq = await work.events.after(self._run_id, self.cursor, PAGE)
+        try:
+            async with self._database.work() as work:
+                events, status, last_seq = await work.events.after(self._run_id, self.cursor, PAGE)
+        except Unavailable:
+            # An outage only delays: nothing can be added meanwhile, and nothing is passed over.
+            await self._subscription.next(RETRY)
+            return []
         reached = events[-1].seq if events else self.cursor
         self._behind = len(events) == PAGE
         self.ended = status not in GOING and reached >= last_seq

@@ -29,6 +29,12 @@ from storage.postgres.membership import Membership, exclusively
 _PROVISIONED: Final = "provisioned"
 """Empty file that says: role and database are there."""
 
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks whether the server is still there."""
+
+REVIVE_AFTER: Final = 10.0
+"""Seconds after which a server that is gone is started again."""
+
 
 class EmbeddedPostgres:
     """A running embedded cluster, as long as this object is one of its users."""
@@ -69,6 +75,39 @@ class EmbeddedPostgres:
         except OSError as error:
             raise Unavailable(f"The embedded PostgreSQL cannot be started: {error}") from error
         return cls(home, membership, clock)
+
+    async def keep(self, *, say: Callable[[str], None], patience: float = REVIVE_AFTER) -> None:
+        """Start the server again whenever it is gone, until cancelled.
+
+        The server may be killed, by the kernel for want of memory or by a person; its users
+        go on living and would wait for it for ever.
+
+        Args:
+            say: told when it is started again, and when that fails.
+            patience: seconds that it must be gone: whoever restarts it by hand is left alone.
+        """
+        gone_since: float | None = None
+        while True:
+            await self._clock.sleep(min(LOOK_EVERY, patience))
+            if await asyncio.to_thread(postmaster.look, self._home) is not None:
+                gone_since = None
+                continue
+            now = self._clock.monotonic()
+            gone_since = now if gone_since is None else gone_since
+            if now - gone_since < patience:
+                continue
+            gone_since = None
+            say("The embedded PostgreSQL is gone; starting it again.")
+            try:
+                await self._revive(say)
+            except (Unavailable, OSError) as error:
+                say(f"The embedded PostgreSQL could not be started again: {error}")
+
+    async def _revive(self, say: Callable[[str], None]) -> None:
+        user = await asyncio.to_thread(account)
+        programs = await asyncio.to_thread(binaries, user)
+        async with exclusively(self._home.path, self._clock, say):
+            await postmaster.Start(programs, self._home, user, (self._clock, say)).run()
 
     @property
     def home(self) -> Path:

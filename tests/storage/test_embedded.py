@@ -46,6 +46,31 @@ def test_processes_that_start_together_on_a_new_folder_get_one_cluster(place: Pa
     assert server_of(place / "data") is None
 
 
+@pytest.mark.req("OPS-02", "EXEC-39", "P1")
+async def test_a_killed_server_is_started_again_for_a_user_who_lives(data: Path):
+    said: list[str] = []
+    cluster = await EmbeddedPostgres.start(data, say=said.append)
+    keeper = asyncio.create_task(cluster.keep(say=said.append, patience=0.2))
+    try:
+        execute(cluster.url, "CREATE TABLE kept AS SELECT 1 AS n")
+        before = server_of(data)
+        assert before is not None
+        os.kill(before, signal.SIGKILL)
+        async with asyncio.timeout(40):
+            while (await asyncio.to_thread(server_of, data)) in (None, before):
+                await SystemClock().sleep(0.05)
+        # Joining waits until it takes connections.
+        again = await EmbeddedPostgres.start(data, say=said.append)
+        assert execute(cluster.url, "SELECT n FROM kept") == [(1,)]
+        assert not await again.leave()
+        assert len([text for text in said if "starting it again" in text]) == 1
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+        await cluster.leave()
+    assert server_of(data) is None
+
+
 @pytest.mark.req("OPS-02", "P11")
 @pytest.mark.parametrize("victims", ["everything", "server", "users", "postmaster"])
 def test_after_a_kill_9_the_next_start_recovers(data: Path, member, victims: str):
