@@ -13,6 +13,7 @@ from core.types import RunStatus
 from runtime.commands import Submitted
 from tests.runtime.conftest import Bench, Ground
 from tests.support.events import snapshot_of, text_of, types_of
+from tests.support.postgres import execute
 from tests.support.scripted_turns import (
     DONE,
     Gate,
@@ -222,6 +223,29 @@ async def test_a_tool_that_raises_spoils_neither_its_siblings_nor_the_run(ground
     for text in (str(results), str(ground.scripted.requests[-1].body)):
         assert "Traceback" not in text
         assert "secret detail" not in text
+
+
+@pytest.mark.req("EXEC-39", "P1")
+async def test_a_run_whose_thread_is_damaged_still_ends(bench: Bench):
+    ground = await bench.open()
+    gate = Gate()
+    ground.scripted.play(
+        call("lookup", {"key": "k"}), hold(say("half of it", size=2), gate, after=3)
+    )
+    submitted = await ground.submit("work")
+    await until(ground, submitted, "token")
+    for table in ("checkpoint_blobs", "checkpoint_writes"):
+        execute(bench.url, f"UPDATE {table} SET blob = decode('c1c1', 'hex')")
+    await ground.runs.cancel(ground.ann, submitted.run_id)
+    gate.open()
+    events = await ground.read(submitted)
+    assert events[-1].type == "error"
+    assert await ground.status(submitted.run_id) is RunStatus.FAILED
+    # The session is damaged for good, and says so; it neither hangs nor stays busy.
+    for _ in range(2):
+        _, more = await ground.chat("hello?", submitted.session_id)
+        assert more[-1].type == "error"
+    await goes_on(ground, (await ground.chat("elsewhere"))[0].session_id)
 
 
 @pytest.mark.req("EXEC-39")

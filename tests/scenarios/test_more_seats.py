@@ -127,3 +127,32 @@ async def test_two_processes_show_and_stop_each_others_runs(
             assert_numbered(mine.frames)
             assert mine.last["status"] == "cancelled"
         gate.open()
+
+
+@pytest.mark.req("CHAT-12", "EXEC-31", "P13")
+async def test_a_full_queue_says_when_to_come_back_and_takes_nothing(
+    open_served: Opener, scripted: ScriptedServer
+) -> None:
+    gate = Gate()
+    scripted.on("first", hold(say("ok"), gate))
+    async with open_served(**ONE_SEAT, queue_per_user=1) as served:
+        first = asyncio.create_task(served.chat("first"))
+        assert await asyncio.to_thread(gate.reached.wait, 10)
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        second = asyncio.create_task(whole(served.client, {"message": "second"}, begun))
+        await asyncio.wait_for(begun, 10)
+        form = {"message": "third", "request_id": "r3"}
+        files = [("file", ("a.txt", b"x", "text/plain"))]
+        refused = await served.client.post("/api/chat", data=form, files=files)
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "queue_full"
+        assert refused.json()["error"]["retry_after"] > 0
+        assert int(refused.headers["retry-after"]) > 0
+        assert len((await served.client.get("/api/sessions")).json()["items"]) == 2
+        other = served.served.client(await served.served.key_of("bob"))
+        theirs = asyncio.create_task(chat(other, "mine"))
+        gate.open()
+        for sent in (first, second, theirs):
+            assert (await asyncio.wait_for(sent, 10)).last["status"] == "success"
+        assert (await served.chat("third", request_id="r3")).status == 200
+        await other.aclose()
