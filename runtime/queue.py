@@ -13,11 +13,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from procrastinate import App, PsycopgConnector, exceptions, jobs
+from procrastinate import exceptions, jobs
 from psycopg import AsyncConnection
 
 from core.clock import Clock
 from core.errors import Unavailable
+from runtime.prompt_worker import PromptApp, PromptConnector
 
 TASK = "graphwright.run"
 QUEUE = "runs"
@@ -34,8 +35,8 @@ class Tickets:
         self._clock = clock
         self._on_ticket: Callable[[], Awaitable[None]] | None = None
         # A pool of its own: the worker's listener opens a connection with the pool's settings.
-        connector = PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10)
-        self._app = App(connector=connector)
+        connector = PromptConnector(conninfo=url, min_size=1, max_size=4, timeout=10)
+        self._app = PromptApp(connector=connector)
         self._app.task(name=TASK, queue=QUEUE)(self._work_one)
         self._worker: asyncio.Task[None] | None = None
         self.working = False

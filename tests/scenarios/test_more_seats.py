@@ -26,12 +26,12 @@ async def test_runs_that_wait_for_people_keep_no_seat(
         waiting = [await served.chat(f"ask {number}") for number in range(3)]
         assert [reply.last["type"] for reply in waiting] == ["interrupt"] * 3
         for number in range(3):
-            reply = await asyncio.wait_for(served.chat(f"plain {number}"), 5)
+            reply = await asyncio.wait_for(served.chat(f"plain {number}"), 10)
             assert reply.last["type"] == "done"
         for reply in reversed(waiting):
             id = reply.last["tool_approval"]["calls"][0]["tool_call_id"]
             decisions = [{"tool_call_id": id, "type": "approve"}]
-            ended = await asyncio.wait_for(served.resume(reply, decisions=decisions), 5)
+            ended = await asyncio.wait_for(served.resume(reply, decisions=decisions), 10)
             assert ended.last["status"] == "success"
         health = (await served.client.get("/health")).json()
         assert "queued" in str(health)
