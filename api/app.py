@@ -18,6 +18,7 @@ import api.pages.routes
 import api.preferences.routes
 import api.runs.routes
 import api.sessions.routes
+import api.skills.routes
 from api import errors, openapi, sse
 from api.middleware import BodyLimit, Edge, HostGuard
 from api.services import Services
@@ -29,6 +30,7 @@ AREAS: Final = (
     api.messages.routes,
     api.preferences.routes,
     api.agents.routes,
+    api.skills.routes,
     api.keys.routes,
     api.auth.routes,
     api.health.routes,

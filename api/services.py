@@ -18,6 +18,7 @@ from runtime.agents import Agents
 from runtime.preferences import Preferences
 from runtime.runs import Runs
 from runtime.sessions import Sessions
+from runtime.skills import Skills
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Services:
     sessions: Sessions
     preferences: Preferences
     agents: Agents
+    skills: Skills
     models: Models
     health: Callable[[], Awaitable[Sequence[Part]]]
     """Asks every part how it does; never a model provider."""

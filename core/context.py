@@ -9,6 +9,7 @@ from core.clock import Clock
 from core.events import Event
 from core.ports import Archive, FileStore, Grants, ModelHandle, TokenSink, Usages
 from core.principal import Principal
+from core.skills import EmptyShelf, SkillShelf
 from core.tooling import AgentSpec, ToolSpec
 from core.types import Mode
 
@@ -96,5 +97,7 @@ class RunContext:
     """`clock.monotonic()` at the start of this drive."""
     seconds_before: float = 0.0
     """Seconds worked in earlier drives of the same run."""
+    skills: SkillShelf = field(default_factory=EmptyShelf)
+    """The skills of the user who asks."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
     drive: Drive = field(default_factory=Drive)

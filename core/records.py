@@ -71,7 +71,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """One visible message. `parts` are `{"type": "text"|"thinking"|"tool_call"|"file"|"error", …}`."""
+    """One visible message. `parts` are `{"type": "text"|"thinking"|"tool_call"|"file"|"skill"|"error", …}`."""
 
     id: str
     session_id: str

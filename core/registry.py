@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from core.errors import Fault
@@ -31,6 +32,8 @@ class Registry:
     """Functions with the extension that brought them."""
     agents: list[AgentDeclaration] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    skills: list[tuple[Path, str]] = field(default_factory=list)
+    """Folders of skills with the extension that brought them."""
     extensions: list[str] = field(default_factory=list)
     """Extensions whose `setup` ran, in order."""
     disabled: list[str] = field(default_factory=list)
@@ -56,6 +59,10 @@ class Registry:
             AgentDeclaration(name, description, prompt, tools, approval_tools, options, self.where)
         )
 
+    def register_skills(self, dir: str | Path) -> None:  # noqa: A002 - the name authors know
+        """Offer the skills in a folder: `<dir>/<name>/SKILL.md`."""
+        self.skills.append((Path(dir), self.where))
+
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
@@ -68,3 +75,5 @@ class Assembly:
     disabled_extensions: tuple[str, ...] = ()
     approval_tools: frozenset[str] = frozenset()
     """Tools that need a decision whoever calls them (EXEC-23)."""
+    skills: tuple[tuple[Path, str], ...] = ()
+    """Folders of skills with the extension that brought them."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from core.ports import FileStore
 from core.principal import Principal
+from core.skills import SkillShelf
 from core.types import DecisionType, SideEffect
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,6 +75,8 @@ class ToolContext(Protocol):
     tool_call_id: str
     agent: str
     files: FileStore
+    skills: SkillShelf
+    """The skills of the user who asks."""
     clock: Any
     """A `core.clock.Clock`."""
 

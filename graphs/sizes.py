@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from core.context import PromptPart
 from core.tokens import estimate_text
 from core.tooling import AgentSpec
 from core.types import Mode
@@ -17,9 +18,9 @@ from nodes.view import build_view
 __all__ = ["size_of_messages", "size_of_system", "size_of_tools"]
 
 
-def size_of_system(agent: AgentSpec, mode: Mode) -> int:
+def size_of_system(agent: AgentSpec, mode: Mode, further: Sequence[PromptPart] = ()) -> int:
     """Return about how many tokens the agent's own system prompt takes."""
-    return estimate_text(system_prompt(agent, mode, ()))
+    return estimate_text(system_prompt(agent, mode, further))
 
 
 def size_of_messages(messages: Sequence[AnyMessage], summary: Mapping[str, Any]) -> int:

@@ -21,6 +21,9 @@ from providers.windows import UNKNOWN, reserve_of
 _PIECE: Final = re.compile(r"[\u2e80-\uffef]{1,2}|[^\s\u2e80-\uffef]+\s*|\s+")
 """A word with the space after it, or two Chinese characters."""
 
+_SKILL: Final = re.compile(r"\A<skill>\n.*?\n</skill>\n\n", re.DOTALL)
+"""The skill that a user asked for stands before their words, which alone choose the scene."""
+
 PAUSE: Final = 0.015
 """Seconds between two pieces: quick to read along, slow enough to press Stop."""
 
@@ -105,7 +108,7 @@ def _asked(messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]]) -> 
     results: list[Result] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            text, turns, results = flat(message.content), 0, []
+            text, turns, results = _SKILL.sub("", flat(message.content), count=1), 0, []
         elif isinstance(message, AIMessage):
             turns += 1
             names |= {str(call["id"]): call["name"] for call in message.tool_calls}

@@ -238,6 +238,23 @@ def _calculate(asked: Asked) -> Reply:
     return Reply(asked.say(f"The tool says: {said}", f"工具的结果：{said}"))
 
 
+def _skill(asked: Asked) -> Reply:
+    if refused := asked.refused():
+        return Reply(asked.say(f"That did not work: {refused.text}", f"没有成功：{refused.text}"))
+    if asked.turn == 0:
+        text = asked.say(
+            "The prompt only lists skills; I load the text of one.",
+            "提示词里只有技能目录，我加载其中一个的正文。",
+        )
+        return Reply(text, calls=(("load_skill", {"name": "demo-skill"}),))
+    if asked.turn == 1 and "read_file" in asked.tools:
+        text = asked.say("It names a file; I read that too.", "正文提到一个文件，我再读它。")
+        path = "/skills/demo-skill/references/three-levels.md"
+        return Reply(text, calls=(("read_file", {"path": path}),))
+    last = asked.results[-1].text
+    return Reply(asked.say(f"All three levels are read: {last}", f"三个层级都读到了：{last}"))
+
+
 def _time(asked: Asked) -> Reply:
     if asked.turn == 0:
         return Reply(asked.say("I look at the clock.", "我看一下时间。"), calls=(("now", {}),))
@@ -257,6 +274,7 @@ def _help(asked: Asked) -> Reply:
             "- `ask me`: questions to you\n"
             "- `write a file`: a file written and read\n"
             "- `three tools`: calls at once\n"
+            "- `skill`: a skill loaded, and a file of it read\n"
             "- `time`, `long`: the clock; a long answer to be stopped\n"
             "- `sources`: an answer with citations (agent `ventilation`)",
             "我是 Graphwright 的演示模型：离线脚本，只对关键词作出反应。配置 OPENAI_BASE_URL、"
@@ -268,6 +286,7 @@ def _help(asked: Asked) -> Reply:
             "- `提问`：向您提问\n"
             "- `写文件`：写入并读取文件\n"
             "- `三个工具`：同时调用\n"
+            "- `技能`：加载技能并读取它的文件\n"
             "- `时间`、`长回答`：时钟；可以中途停止的长文本\n"
             "- `来源`：带引用的回答（智能体 `ventilation`）",
         )
@@ -291,6 +310,7 @@ def _expression(text: str) -> str:
 
 
 _SCENES: Final[tuple[tuple[str, str, Scene], ...]] = (
+    (r"\bskills?\b|技能", "load_skill", _skill),
     (r"\bapprov|\bHITL\b|审批|批准", "calculate", _approval),
     (r"\bplan\b|\btodo|计划|规划", "update_plan", _plan),
     (r"\bask\b|\bquestions?\b|提问|问我|问题", "ask_user", _question),

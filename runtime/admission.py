@@ -14,6 +14,7 @@ from core.ids import is_uuid, new_id
 from core.ports import FileEntry, FileStore
 from core.principal import Principal
 from core.records import MessageRecord, RunRecord, SessionRecord
+from core.skills import SkillText
 from core.types import MessageStatus
 from runtime.announce import announce_events
 from runtime.commands import ChatCommand, Submitted
@@ -23,6 +24,7 @@ from runtime.quoting import quote_session
 from runtime.workshop import Parts
 from storage.database import Database
 from storage.work import UnitOfWork
+from tools.skills.index import turn_text
 
 MESSAGE_LIMIT = 400_000
 """Characters of one message."""
@@ -53,14 +55,15 @@ class Admission:
             The run, and its first event, which is committed already.
 
         Raises:
-            NotFound: no such session, or agent, or quoted session, of this caller.
+            NotFound: no such session, or agent, or skill, or quoted session, of this caller.
             SessionBusy: a run is active in the session.
             DuplicateRequest: the `request_id` was used before.
             QueueFull: too many runs wait.
-            Invalid: a field has a value that is not allowed.
+            Invalid: a field has a value that is not allowed, or the skill asked for is broken.
             PathRefused, FileRefused, TooLarge: a file is not accepted.
         """
         prefixes = self._check(command)
+        skill = await self._skill(principal, prefixes.skill)
         stored: list[FileEntry] = []
         files: FileStore | None = None
         try:
@@ -74,7 +77,7 @@ class Admission:
                 for upload in command.files:
                     entry = await files.store_upload(upload.name, upload.content)
                     stored.append(entry)
-                said = Said(prefixes.text, quoted, stored)
+                said = Said(prefixes.text, quoted, stored, skill)
                 begun = await self._begin(work, place, said)
         except BaseException:
             if files is not None and stored:
@@ -105,6 +108,13 @@ class Admission:
         if command.model is not None:
             self._parts.models.get(command.model)
         return prefixes
+
+    async def _skill(self, principal: Principal, name: str | None) -> SkillText | None:
+        """Return the skill that a message asks for; before the transaction, which must be short."""
+        if name is None:
+            return None
+        shelf = await self._parts.skills.shelf(principal)
+        return await shelf.load(name)
 
     # The transaction --------------------------------------------------------------------
 
@@ -214,10 +224,11 @@ class Said:
     text: str
     quoted: str
     files: Sequence[FileEntry]
+    skill: SkillText | None = None
 
     def for_model(self) -> str:
-        """Return the message as the model reads it: text, files, then what was brought in."""
-        parts = [self.text]
+        """Return the message as the model reads it: skill, text, files, then what was quoted."""
+        parts = [turn_text(self.skill), self.text] if self.skill else [self.text]
         if self.files:
             lines = [f"- {entry.path} ({entry.size} bytes)" for entry in self.files]
             parts.append("\n".join(["[Files that came with this message]", *lines]))
@@ -227,7 +238,10 @@ class Said:
 
     def visible(self, run: RunRecord, message_id: str) -> MessageRecord:
         """Return the message as people see it."""
-        parts: list[dict[str, Any]] = [{"type": "text", "text": self.text}]
+        parts: list[dict[str, Any]] = []
+        if self.skill is not None:
+            parts.append({"type": "skill", "name": self.skill.skill.name})
+        parts.append({"type": "text", "text": self.text})
         parts += [
             {
                 "type": "file",

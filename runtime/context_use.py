@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core.context import PromptPart
 from core.records import ArchiveRecord, RunRecord, SessionRecord
 from core.tokens import estimate_text
 from runtime.thread import messages_in, summary_in
@@ -23,7 +24,10 @@ class Use:
 
 
 async def measure(
-    workshop: Workshop, session: SessionRecord, preferences: dict[str, Any] | None
+    workshop: Workshop,
+    session: SessionRecord,
+    preferences: dict[str, Any] | None,
+    skills: Sequence[PromptPart],
 ) -> Use:
     """Return what the session's next request would be made of.
 
@@ -46,7 +50,7 @@ async def measure(
     )
     tools = [spec.openai() for spec in workshop.tools(agent).values()]
     parts = {
-        "system": size_of_system(agent, session.mode),
+        "system": size_of_system(agent, session.mode, skills),
         "tools": size_of_tools(tools),
         "memory": memory,
         "history": max(size_of_messages(messages, summary) - files, 0),

@@ -29,6 +29,7 @@ from runtime.queue import Tickets
 from runtime.recovery import Recovery
 from runtime.runs import Runs
 from runtime.sessions import Sessions
+from runtime.skills import Skills
 from runtime.strays import Strays
 from runtime.titles import Titles
 from runtime.worker import Worker
@@ -71,7 +72,7 @@ class RuntimeEnvironment:
         self._database = database
         self._clock = clock
         self._works = works
-        parts = Parts(settings, models, assembly, stores, clock)
+        parts = Parts.of(settings, models, assembly, stores, clock)
         self.hub = Hub()
         self.tickets = Tickets(database.url, clock)
         self.journal = Journal(database, self.hub, clock)
@@ -89,11 +90,11 @@ class RuntimeEnvironment:
         self.sessions = Sessions(database, self.workshop, stores, clock)
         self.preferences = Preferences(database)
         self.agents = Agents(assembly)
+        self.skills = Skills(parts.skills)
         self._titles = Titles(database, models, settings, clock)
         self._listener: Listener | None = None
-        self._strays = Strays(
-            self.claims, self.engine, Recovery(self.engine, self.claims, settings)
-        )
+        recovery = Recovery(self.engine, self.claims, settings)
+        self._strays = Strays(self.claims, self.engine, recovery)
         self._regular: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:

@@ -18,27 +18,37 @@ class Prefixes:
     text: str
     session_id: str | None = None
     """The other session whose summary is brought in."""
+    skill: str | None = None
+    """Name of the skill to be used in this turn; whether it exists is not known here."""
 
 
 def split_prefixes(message: str) -> Prefixes:
-    """Take the prefixes off a message.
+    """Take the prefixes off a message; they may stand in either order.
 
     Raises:
-        Invalid: a skill is asked for (there is no loader yet), or two sessions.
+        Invalid: two skills or two sessions are asked for, or a skill without a name.
         NotFound: what stands behind `#session:` cannot be a session.
     """
     text = message
-    session_id: str | None = None
+    found: dict[str, str] = {}
     while match := _PREFIX.match(text):
         kind, value = match.groups()
-        if kind == "skill":
-            raise Invalid(
-                "Skills are not available in this version; send the message without #skill:."
-            )
-        if session_id is not None:
-            raise Invalid("A message can bring in one other session only.")
-        if not is_uuid(value):
-            raise NotFound("There is no session of this id to bring in.")
-        session_id = value.lower()
+        if kind in found:
+            other = "use one skill" if kind == "skill" else "bring in one other session"
+            raise Invalid(f"A message can {other} only.")
+        found[kind] = _skill(value) if kind == "skill" else _session(value)
         text = text[match.end() :]
-    return Prefixes(text.lstrip() if session_id else message, session_id)
+    text = text.lstrip() if found else message
+    return Prefixes(text, found.get("session"), found.get("skill"))
+
+
+def _skill(value: str) -> str:
+    if not value:
+        raise Invalid("Write the skill's name right behind it: #skill:name.")
+    return value
+
+
+def _session(value: str) -> str:
+    if not is_uuid(value):
+        raise NotFound("There is no session of this id to bring in.")
+    return value.lower()

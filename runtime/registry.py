@@ -12,6 +12,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import AgentDeclaration, Assembly, Registry
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.skills import checked_folders
 from tools.resolve import resolve
 
 DEFAULT_AGENT = "assistant"
@@ -50,6 +51,7 @@ def assemble(
             what = f"The agent {declaration.name!r} is registered twice."
             faults.append(Fault(declaration.where, what, "Give one of them another name."))
         agents[declaration.name] = spec
+    skills = checked_folders(registry, faults)
     for name in sorted(set(hitl_tools) - set(tools)):
         cure = f"{_nearest(name, tools)}Known tools: {', '.join(sorted(tools)) or 'none'}."
         faults.append(Fault("HITL_TOOLS", f"There is no tool {name!r}.", cure))
@@ -66,6 +68,7 @@ def assemble(
         extensions=tuple(extensions),
         disabled_extensions=tuple(disabled),
         approval_tools=frozenset(declared | set(hitl_tools)),
+        skills=skills,
     )
 
 

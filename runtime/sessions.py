@@ -134,7 +134,8 @@ class Sessions:
             archives = await work.archives.list(principal, session.id)
             runs = await work.runs.list(principal, session.id, 1)
             preferences = await work.preferences.get(principal)
-        use = await context_use.measure(self._workshop, session, preferences)
+        skills = await self._workshop.skill_parts(principal, session.agent)
+        use = await context_use.measure(self._workshop, session, preferences, skills)
         return context_use.shown(use, session, runs[0] if runs else None, archives)
 
     # Messages ---------------------------------------------------------------------------

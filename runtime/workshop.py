@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Self
 
 from core.clock import Clock
 from core.context import Limits, PromptPart, RunContext
@@ -21,8 +22,11 @@ from runtime.preload import graphs_loaded
 from runtime.recall import recall
 from runtime.rows import owner_of
 from runtime.sink import RunSink
+from runtime.skills import library_of, skill_parts
 from runtime.thread import Thread
 from storage.database import Database
+from tools.skills.files import SkilledFiles
+from tools.skills.library import SkillLibrary
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +38,20 @@ class Parts:
     assembly: Assembly
     stores: FileStores
     clock: Clock
+    skills: SkillLibrary
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        models: Models,
+        assembly: Assembly,
+        stores: FileStores,
+        clock: Clock,
+    ) -> Self:
+        """Return the parts together with the library of the assembly's skills."""
+        library = library_of(assembly, settings.data_dir)
+        return cls(settings, models, assembly, stores, clock, library)
 
 
 class GrantBook:
@@ -72,10 +90,12 @@ class Workshop:
         sink = RunSink(writer.buffer)
         ledger = Ledger(run, self._parts.clock)
         agent = self.agent(run.agent)
-        further = preference_parts(preferences)
+        shelf = await self._parts.skills.shelf(principal)
+        further = [*skill_parts(agent, shelf), *preference_parts(preferences)]
+        ctx = self._context(run, session, agent, sink, ledger, further)
         return Drive(
             run=run,
-            ctx=self._context(run, session, agent, sink, ledger, further),
+            ctx=dataclasses.replace(ctx, skills=shelf, files=SkilledFiles(ctx.files, shelf)),
             thread=await self.thread(agent, run.session_id),
             writer=writer,
             sink=sink,
@@ -93,6 +113,14 @@ class Workshop:
         if spec is None:
             raise NotFound(f"The agent {name} is not there any more.")
         return spec
+
+    async def skill_parts(self, principal: Principal, agent: str) -> list[PromptPart]:
+        """Return what an agent's prompt says of this user's skills.
+
+        Raises:
+            NotFound: there is no such agent.
+        """
+        return skill_parts(self.agent(agent), await self._parts.skills.shelf(principal))
 
     async def thread(self, agent: AgentSpec, session_id: str) -> Thread:
         """Return a session's thread, with a checkpointer of its own."""

@@ -88,20 +88,24 @@ def check_replaceable(folder: int, name: str) -> os.stat_result | None:
     return there
 
 
-def _check_plain(there: os.stat_result) -> None:
+def _check_plain(there: os.stat_result, *, twins: bool = False) -> None:
     if stat.S_ISLNK(there.st_mode):
         raise PathRefused(_LINK)
     if stat.S_ISDIR(there.st_mode):
         raise PathRefused("This is a folder, not a file.")
     if not stat.S_ISREG(there.st_mode):
         raise PathRefused("This is not a plain file.")
-    if there.st_nlink > 1:
+    if there.st_nlink > 1 and not twins:
         raise PathRefused("This file has a second name (a hard link), so it is not touched.")
 
 
 @contextmanager
-def opened_file(folder: int, name: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """Give the descriptor of a plain file with one single name.
+def opened_file(
+    folder: int, name: str, flags: int = os.O_RDONLY, *, twins: bool = False
+) -> Iterator[int]:
+    """Give the descriptor of a plain file, one with a single name unless `twins` are allowed.
+
+    Installers make files of packages by hard links; what users can write must have one name.
 
     Raises:
         FileMissing: nothing is there.
@@ -115,7 +119,8 @@ def opened_file(folder: int, name: str, flags: int = os.O_RDONLY) -> Iterator[in
             raise PathRefused(_LINK) from error
         raise _translated(error) from error
     try:
-        _check_plain(os.fstat(handle))  # of what was opened, not of what the name says now
+        # Of what was opened, not of what the name says now.
+        _check_plain(os.fstat(handle), twins=twins)
         yield handle
     finally:
         os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,9 @@ from sandbox.names import check_name
 WORKSPACE: Final = "workspace"
 HISTORY: Final = "conversation_history"
 ROOTS: Final = (WORKSPACE, HISTORY)
+"""The folders of a project on disk."""
+SKILLS: Final = "skills"
+"""The folders of skills, which lie elsewhere and can only be read; see `tools/skills/files.py`."""
 
 MAX_DEPTH: Final = 32
 MAX_PATH_BYTES: Final = 2048
@@ -31,8 +35,12 @@ class VirtualPath:
         return VirtualPath(self.root, (*self.parts, name))
 
 
-def parse(path: str) -> VirtualPath:
+def parse(path: str, roots: Sequence[str] = ROOTS) -> VirtualPath:
     """Check a path and take it apart; a relative one lies under `/workspace/`.
+
+    Args:
+        path: as somebody wrote it.
+        roots: the folders at the top that there are.
 
     Raises:
         PathRefused: it is not a plain path under a known root.
@@ -50,8 +58,8 @@ def parse(path: str) -> VirtualPath:
     root = WORKSPACE
     if absolute:
         root, parts = parts[0], parts[1:]
-    if root not in ROOTS:
-        known = ", ".join(f"/{name}/" for name in ROOTS)
+    if root not in roots:
+        known = ", ".join(f"/{name}/" for name in roots)
         raise PathRefused(f"The path lies outside of what there is: {known}.")
     found = VirtualPath(root, parts)
     if len(parts) > MAX_DEPTH or len(str(found).encode()) > MAX_PATH_BYTES:

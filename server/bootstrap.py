@@ -77,6 +77,7 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
                 sessions=environment.sessions,
                 preferences=environment.preferences,
                 agents=environment.agents,
+                skills=environment.skills,
                 models=models,
                 health=health.parts,
                 static=STATIC,

@@ -29,11 +29,12 @@ class Health:
 
     async def parts(self) -> Sequence[Part]:
         """Return every part; `needed` ones decide whether the server is ready."""
-        database, migrations, disk, worker = await asyncio.gather(
+        database, migrations, disk, worker, skills = await asyncio.gather(
             checks.database_part(self.database),
             checks.migrations_part(self.database.url),
             checks.disk_part(self.loaded.settings.data_dir),
             self.environment.health(),
+            self.environment.skills.health(),
         )
         return (
             database,
@@ -41,6 +42,7 @@ class Health:
             worker,
             checks.model_part(self.models),
             checks.extensions_part(self.assembly),
+            skills,
             disk,
             checks.settings_part(self.loaded),
             checks.sandbox_part(),

@@ -10,6 +10,7 @@ from core.context import RunContext
 from core.events import Progress, Todo
 from core.ports import FileStore
 from core.principal import Principal
+from core.skills import SkillShelf
 
 
 class CallContext:
@@ -22,6 +23,7 @@ class CallContext:
         self.tool_call_id = tool_call_id
         self.agent = ctx.agent.name
         self.files: FileStore = ctx.files
+        self.skills: SkillShelf = ctx.skills
         self.clock = ctx.clock
         self.todos: list[Todo] | None = None
         """The plan, where the tool set one."""

@@ -51,7 +51,8 @@ async def read_file(
 ) -> dict[str, Any]:
     """Read lines of a text file.
 
-    Also reads what was shortened or summarised away: `/conversation_history/…`.
+    Also reads what was shortened or summarised away: `/conversation_history/…`, and the files of
+    skills: `/skills/…`.
 
     Args:
         ctx: handed in by the server.

@@ -35,7 +35,7 @@ class ChatFields(Input):
         Field(min_length=1, max_length=LONGEST_MESSAGE, examples=["What is 17 * 23?"]),
         AfterValidator(_no_blank),
     ]
-    """What the user says; may begin with `#skill:<name>` or `#session:<uuid>`."""
+    """What the user says; may begin with `#skill:<name>` and `#session:<uuid>`, in any order."""
     session_id: Id | None = Field(default=None, description="Missing: a new session.")
     thread_id: Id | None = Field(default=None, description="Must equal `session_id`.")
     mode: Mode | None = Field(
@@ -125,7 +125,7 @@ class Message(Output):
     position: int
     role: Literal["user", "assistant"]
     parts: list[dict[str, Any]] = Field(
-        description="`text`, `thinking`, `tool_call` (with its result), `file`, `error`, …"
+        description="`text`, `thinking`, `tool_call` (with its result), `file`, `skill`, `error`, …"
     )
     status: MessageStatus
     feedback: str | None

@@ -8,6 +8,7 @@ from tools.calculate import calculate
 from tools.files import list_files, read_file, write_file
 from tools.now import now
 from tools.planning import update_plan
+from tools.skills.tool import load_skill
 
 BUILT_IN = (
     calculate,
@@ -18,6 +19,7 @@ BUILT_IN = (
     read_file,
     write_file,
     list_files,
+    load_skill,
 )
 
 PROMPT = """\

@@ -1,0 +1,1 @@
+"""Finds, reads and hands out skills (SKILL-01)."""
