@@ -50,4 +50,5 @@ def test_house_lint_and_packaging_know_the_same_rooms(contract):
     assert set(lint_house.ROOMS) == set(contract["root_packages"])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packaged = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert {name.rstrip("*") for name in packaged} == set(contract["root_packages"])
+    # Skills hold no code, so no contract speaks of them.
+    assert {name.rstrip("*") for name in packaged} - {"skills"} == set(contract["root_packages"])

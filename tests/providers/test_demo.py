@@ -15,7 +15,7 @@ from tests.providers.conftest import Shown
 
 TOOLS = (
     "calculate", "now", "ask_user", "update_plan", "request_plan_approval", "read_file",
-    "write_file", "list_files", "airflow",
+    "write_file", "list_files", "airflow", "load_skill",
 )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ SCENES = [
     ("write a file", "写文件", ["write_file", "read_file"]),
     ("three tools", "三个工具", ["calculate", "now", "list_files"]),
     ("what time is it", "现在几点", ["now"]),
+    ("show me a skill", "演示技能", ["load_skill", "read_file"]),
     ("with sources", "要有来源", ["airflow"]),
     ("think about it", "思考一下", []),
     ("hello", "你好", []),

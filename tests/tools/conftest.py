@@ -10,6 +10,7 @@ import pytest
 
 from core.clock import FakeClock
 from core.principal import Principal
+from core.skills import EmptyShelf
 from core.tooling import ToolSpec, define_tool
 from core.types import UserId, WorkspaceId
 from sandbox.files import FileLimits, LocalFileStores
@@ -27,6 +28,7 @@ class Context:
         self.session_id, self.run_id, self.tool_call_id, self.agent = "s", "r", "c", "assistant"
         self.files = stores.open(ALICE, "p1", "s")
         self.archive = stores.archive(ALICE, "p1")
+        self.skills = EmptyShelf()
         self.clock = FakeClock()
         self.told: list[tuple[str, float | None]] = []
         self.todos: list[Any] = []
