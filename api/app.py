@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from fastapi import FastAPI
@@ -14,14 +15,16 @@ import api.chat.routes
 import api.health.routes
 import api.keys.routes
 import api.messages.routes
+import api.model.routes
 import api.pages.routes
 import api.preferences.routes
 import api.runs.routes
 import api.sessions.routes
 import api.skills.routes
-from api import errors, openapi, sse
+from api import errors, ext, openapi, sse
 from api.middleware import BodyLimit, Edge, HostGuard
 from api.services import Services
+from core.registry import RouterDeclaration
 
 AREAS: Final = (
     api.chat.routes,
@@ -31,6 +34,7 @@ AREAS: Final = (
     api.preferences.routes,
     api.agents.routes,
     api.skills.routes,
+    api.model.routes,
     api.keys.routes,
     api.auth.routes,
     api.health.routes,
@@ -40,8 +44,13 @@ AREAS: Final = (
 MEGABYTE: Final = 1024 * 1024
 
 
-def create_app(services: Services) -> FastAPI:
-    """Return the application. It opens nothing and starts nothing; the server does that."""
+def create_app(services: Services, routers: Sequence[RouterDeclaration] = ()) -> FastAPI:
+    """Return the application. It opens nothing and starts nothing; the server does that.
+
+    Args:
+        services: what the routes stand on.
+        routers: routes of extensions, checked by `api.ext.faults_of`.
+    """
     settings = services.settings
     upload_limit = (settings.max_upload_mb + 1) * MEGABYTE  # one more for the other fields
     app = FastAPI(
@@ -65,6 +74,7 @@ def create_app(services: Services) -> FastAPI:
     openapi.install(app)
     for area in AREAS:
         app.include_router(area.router)
+    ext.mount(app, routers)
     if services.static.is_dir():
         app.mount("/static", StaticFiles(directory=services.static), name="static")
     return app

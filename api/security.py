@@ -59,6 +59,7 @@ ChatReader = Annotated[Principal, Depends(Require(Permission.CHAT_READ))]
 ChatWriter = Annotated[Principal, Depends(Require(Permission.CHAT_WRITE))]
 PreferencesOwner = Annotated[Principal, Depends(Require(Permission.PREFERENCES))]
 AgentsReader = Annotated[Principal, Depends(Require(Permission.AGENTS_READ))]
+AgentsWriter = Annotated[Principal, Depends(Require(Permission.AGENTS_WRITE))]
 KeyHolder = Annotated[Principal, Depends(Require(Permission.KEYS))]
 
 

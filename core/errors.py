@@ -15,6 +15,7 @@
         ContextExhausted, OutputTruncated, RunLost, InternalError
       ToolError               becomes the result of one tool call, never ends the run
         ToolFailed, ToolArgumentsInvalid, ToolDenied, ToolTimeout
+      ServiceMissing          a service of an extension was asked for when it does not run
       ConfigError             stops the start, listing every fault
 
 The class docstring is the default message. Codes are part of the API and never change.
@@ -126,6 +127,7 @@ __all__ = [
     "RunError",
     "RunLost",
     "ServerFault",
+    "ServiceMissing",
     "SessionBusy",
     "StaleInterrupt",
     "StepLimit",
@@ -161,3 +163,7 @@ class ConfigError(GraphwrightError):
         self.faults = tuple(faults)
         lines = [f"{fault.where}: {fault.what} Cure: {fault.cure}" for fault in self.faults]
         super().__init__("\n".join(lines))
+
+
+class ServiceMissing(GraphwrightError):
+    """A service of an extension does not run."""

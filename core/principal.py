@@ -16,6 +16,7 @@ class Permission(StrEnum):
     CHAT_WRITE = "chat:write"
     PREFERENCES = "preferences"
     AGENTS_READ = "agents:read"
+    AGENTS_WRITE = "agents:write"
     KEYS = "keys"
     HEALTH = "health"
 

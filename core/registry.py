@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import Fault
 from core.tooling import AgentSpec, ToolSpec
+
+BUILT_IN = "core"
+"""The extension that comes first: names it takes are taken, whatever the order of loading."""
+
+ServiceFactory = Callable[[Mapping[str, Any]], AbstractAsyncContextManager[Any]]
+"""Makes a service from those it requires, and from no others."""
+
+
+class ToolDeclaration(NamedTuple):
+    """A function as registered, unchecked."""
+
+    function: Callable[..., Any]
+    where: str
+    requires: Sequence[str] = ()
+    extension: str = "?"
 
 
 @dataclass(slots=True)
@@ -22,28 +38,55 @@ class AgentDeclaration:
     approval_tools: Sequence[Callable[..., Any] | str]
     options: dict[str, Any]
     where: str
+    extension: str = "?"
+
+
+class ServiceDeclaration(NamedTuple):
+    """A service as registered, unchecked."""
+
+    name: str
+    factory: ServiceFactory
+    requires: Sequence[str]
+    where: str
+    extension: str = "?"
+
+
+class RouterDeclaration(NamedTuple):
+    """A router as registered, unchecked; the room `api` knows what it is."""
+
+    router: Any
+    where: str
+    extension: str
 
 
 @dataclass(slots=True)
 class Registry:
     """The one argument of `setup(registry)`."""
 
-    tools: list[tuple[Callable[..., Any], str]] = field(default_factory=list)
-    """Functions with the extension that brought them."""
-    agents: list[AgentDeclaration] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-    skills: list[tuple[Path, str]] = field(default_factory=list)
+    tools: list[ToolDeclaration] = field(default_factory=list[ToolDeclaration])
+    agents: list[AgentDeclaration] = field(default_factory=list[AgentDeclaration])
+    services: list[ServiceDeclaration] = field(default_factory=list[ServiceDeclaration])
+    routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
+    skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
-    extensions: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list[Fault])
+    extensions: list[str] = field(default_factory=list[str])
     """Extensions whose `setup` ran, in order."""
-    disabled: list[str] = field(default_factory=list)
+    disabled: list[str] = field(default_factory=list[str])
     """Extensions that say of themselves that they are switched off."""
     where: str = "?"
-    """The extension whose `setup` is running."""
+    """The file whose `setup` is running."""
+    extension: str = "?"
+    """The name of the extension whose `setup` is running."""
 
-    def register_tool(self, function: Callable[..., Any]) -> None:
-        """Offer a function marked by `define_tool` to agents."""
-        self.tools.append((function, self.where))
+    def register_tool(self, function: Callable[..., Any], requires: Sequence[str] = ()) -> None:
+        """Offer a function marked by `define_tool` to agents.
+
+        Args:
+            function: the tool.
+            requires: services that it takes with `get_service`; they must be registered.
+        """
+        self.tools.append(ToolDeclaration(function, self.where, requires, self.extension))
 
     def register_agent(
         self,
@@ -54,19 +97,73 @@ class Registry:
         approval_tools: Sequence[Callable[..., Any] | str] = (),
         **options: Any,
     ) -> None:
-        """Offer an agent. `options` are further fields of `AgentSpec`."""
+        """Offer an agent. `options` are further fields of `AgentSpec`.
+
+        Functions among `tools` are registered with it where nobody else did.
+        """
         self.agents.append(
-            AgentDeclaration(name, description, prompt, tools, approval_tools, options, self.where)
+            AgentDeclaration(
+                name,
+                description,
+                prompt,
+                tools,
+                approval_tools,
+                options,
+                self.where,
+                self.extension,
+            )
         )
 
-    def register_skills(self, dir: str | Path) -> None:  # noqa: A002 - the name authors know
-        """Offer the skills in a folder: `<dir>/<name>/SKILL.md`."""
-        self.skills.append((Path(dir), self.where))
+    def register_service(
+        self, name: str, factory: ServiceFactory, requires: Sequence[str] = ()
+    ) -> None:
+        """Offer something that lives as long as the process: a client, a pool, a model.
+
+        Args:
+            name: what `get_service` and `requires` call it.
+            factory: takes a read-only mapping of the services in `requires` and gives an
+                asynchronous context manager; what that yields is the service.
+            requires: services that start before and close after this one.
+        """
+        self.services.append(
+            ServiceDeclaration(name, factory, requires, self.where, self.extension)
+        )
+
+    def register_router(self, router: Any) -> None:
+        """Offer a FastAPI `APIRouter` under `/api/ext/<name of the extension>`.
+
+        Every route states its permission by a parameter such as `who: AgentsReader`, from
+        `extensions.web`.
+        """
+        self.routers.append(RouterDeclaration(router, self.where, self.extension))
+
+    def register_skills(self, folder: Path | str) -> None:
+        """Offer a folder that holds `<name>/SKILL.md`."""
+        self.skills.append((Path(folder), self.where))
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A service that passed every check."""
+
+    name: str
+    factory: ServiceFactory
+    requires: tuple[str, ...]
+    where: str
+    extension: str
+
+
+def _never() -> Assembly:
+    raise NotImplementedError
+
+
+@dataclass(slots=True)
 class Assembly:
-    """What passed every check; the product runs on this."""
+    """What passed every check; the product runs on this.
+
+    Nobody changes a field. A reload exchanges all of them at once (`become`); a run that is
+    under way keeps the tools and the agent that it began with.
+    """
 
     tools: Mapping[str, ToolSpec]
     agents: Mapping[str, AgentSpec]
@@ -77,3 +174,13 @@ class Assembly:
     """Tools that need a decision whoever calls them (EXEC-23)."""
     skills: tuple[tuple[Path, str], ...] = ()
     """Folders of skills with the extension that brought them."""
+    services: tuple[ServiceSpec, ...] = ()
+    """In the order in which they start."""
+    routers: tuple[RouterDeclaration, ...] = ()
+    rebuild: Callable[[], Assembly] = field(default=_never, repr=False)
+    """Makes a fresh one from the same definitions; raises `ConfigError`."""
+
+    def become(self, other: Assembly) -> None:
+        """Take over everything of another assembly, in one step of the event loop."""
+        for item in fields(self):
+            setattr(self, item.name, getattr(other, item.name))

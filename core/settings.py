@@ -25,6 +25,9 @@ from core.settings_sources import Conflict, Sources, Unknown
 Names = Annotated[frozenset[str], NoDecode]
 """Names separated by commas."""
 
+Folders = Annotated[tuple[Path, ...], NoDecode]
+"""Folders separated as in PATH: by `:`, on Windows by `;`."""
+
 
 def _either(ours: str, *others: str) -> AliasChoices:
     """Accept our name first, then the ecosystem's or vent-agent's."""
@@ -84,6 +87,9 @@ class Settings(BaseSettings):
     stall_steps: int = Field(8, ge=2, validation_alias=_either("GW_STALL_STEPS"))
     tool_timeout: float = Field(120.0, gt=0, validation_alias=_either("GW_TOOL_TIMEOUT"))
 
+    # Extensions
+    extensions_path: Folders = Field((), validation_alias=_either("GW_EXTENSIONS_PATH"))
+
     # Runs
     worker_concurrency: int = Field(
         20, ge=1, le=1000, validation_alias=_either("GW_WORKER_CONCURRENCY")
@@ -117,6 +123,14 @@ class Settings(BaseSettings):
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             return frozenset(name.strip() for name in value.split(",") if name.strip())
+        return value
+
+    @field_validator("extensions_path", mode="before")
+    @classmethod
+    def _split_path(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            parts = (part.strip() for part in value.split(os.pathsep))
+            return tuple(Path(part).expanduser() for part in parts if part)
         return value
 
     @field_validator("log_level", mode="before")

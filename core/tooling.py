@@ -109,6 +109,10 @@ class ToolSpec:
     timeout: float | None
     kind: ToolKind = "plain"
     allowed_decisions: tuple[DecisionType, ...] = ("approve", "edit", "reject", "respond")
+    requires: tuple[str, ...] = ()
+    """Services that it takes with `get_service`."""
+    extension: str = "?"
+    """Which one brought it."""
 
     def openai(self) -> dict[str, Any]:
         """Return the tool as a model is told of it."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from core.errors import ToolDenied, ToolFailed
 from core.log import get_logger
 from core.registry import Registry
+from core.settings import get_setting
 from core.tooling import Source, Sourced, ToolContext, define_tool, source, sourced
+from runtime.services import get_service
 
 __all__ = [
     "Registry",
@@ -16,6 +18,8 @@ __all__ = [
     "ToolFailed",
     "define_tool",
     "get_logger",
+    "get_service",
+    "get_setting",
     "source",
     "sourced",
 ]

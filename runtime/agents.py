@@ -1,15 +1,18 @@
-"""The agents that can be talked to, and the graph of each (EXEC-01)."""
+"""The agents that can be talked to, the graph of each, and what they were built from."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from core.errors import NotFound
+from core.errors import ConfigError, Invalid, NotFound
+from core.log import get_logger
 from core.registry import Assembly
-from core.tooling import AgentSpec
+from core.tooling import AgentSpec, ToolSpec
 from runtime.preload import graphs_loaded
 from runtime.workshop import approval_tools
+
+log = get_logger(__name__)
 
 
 class Agents:
@@ -39,6 +42,49 @@ class Agents:
         # Drawing takes a while and needs nothing of the loop.
         return await asyncio.to_thread(mermaid, agent)
 
+    def summary(self) -> dict[str, Any]:
+        """Return what was put together: names and their order, never what they hold."""
+        assembly = self._assembly
+        return {
+            "default_agent": assembly.default_agent,
+            "agents": self.list(),
+            "extensions": assembly.extensions,
+            "disabled_extensions": assembly.disabled_extensions,
+            "services": [
+                {"name": one.name, "extension": one.extension, "requires": one.requires}
+                for one in assembly.services
+            ],
+            "tools": len(assembly.tools),
+        }
+
+    def tool_groups(self) -> list[dict[str, Any]]:
+        """Return the tools by group, groups and tools in the order of their names."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for _, tool in sorted(self._assembly.tools.items()):
+            groups.setdefault(tool.group, []).append(self._shown_tool(tool))
+        return [{"group": group, "tools": groups[group]} for group in sorted(groups)]
+
+    async def reload(self) -> None:
+        """Build everything anew from what the extensions registered at the start.
+
+        Raises:
+            Invalid: something is wrong now; what there was stays.
+        """
+        try:
+            # Schemas are made for every tool, which takes a while.
+            fresh = await asyncio.to_thread(self._assembly.rebuild)
+        except ConfigError as error:
+            faults = [
+                {"where": fault.where, "what": fault.what, "cure": fault.cure}
+                for fault in error.faults
+            ]
+            message = "The definitions have faults; what was loaded before stays."
+            raise Invalid(message, details={"faults": faults}) from error
+        self._assembly.become(fresh)
+        log.info("definitions reloaded", extra={"kv": {"agents": sorted(fresh.agents)}})
+
+    # Helpers ----------------------------------------------------------------------------
+
     def _shown(self, agent: AgentSpec) -> dict[str, Any]:
         return {
             "id": agent.name,
@@ -47,4 +93,20 @@ class Agents:
             "tools": list(agent.tools),
             "approval_tools": sorted(approval_tools(self._assembly, agent)),
             "default": agent.name == self._assembly.default_agent,
+        }
+
+    def _shown_tool(self, tool: ToolSpec) -> dict[str, Any]:
+        agents = self._assembly.agents.values()
+        return {
+            "name": tool.name,
+            "label": tool.label,
+            "description": tool.description,
+            "extension": tool.extension,
+            "requires_approval": tool.name in self._assembly.approval_tools,
+            "side_effect": tool.side_effect,
+            "idempotent": tool.idempotent,
+            "timeout": tool.timeout,
+            "kind": tool.kind,
+            "requires": tool.requires,
+            "agents": sorted(agent.name for agent in agents if tool.name in agent.tools),
         }

@@ -168,7 +168,7 @@ class Drive:
         self._told.add((asked, message.tool_call_id))
         record = parts.result_record(self.run, asked, message, self.ctx.clock.now())
         for source in cast("list[dict[str, Any]]", record.meta["sources"]):
-            if source not in self.sources:
+            if not any(parts.same_source(source, known) for known in self.sources):
                 self.sources.append(source)
         if message.tool_call_id in self.recalled.results:
             # Watchers know it from before the interruption. A later turn may use the id again.

@@ -33,11 +33,12 @@ UNKNOWN = Closing(
 async def succeed(drive: Drive) -> None:
     """End a run whose graph has reached its end."""
     rows = Rows()
-    if drive.sources:
-        drive.writer.emit(events.Citations(items=drive.sources, model_only=False))
-        if drive.answer is not None:
-            cited = [*drive.answer.parts, {"type": "citations", "items": drive.sources}]
-            rows.messages.append(dataclasses.replace(drive.answer, parts=cited))
+    # Said of every answer: that no tool gave a source is something a reader wants to know.
+    cited = events.Citations(items=drive.sources, model_only=not drive.sources)
+    drive.writer.emit(cited)
+    if drive.sources and drive.answer is not None:
+        parts_and_sources = [*drive.answer.parts, cited.model_dump(mode="json")]
+        rows.messages.append(dataclasses.replace(drive.answer, parts=parts_and_sources))
     agent = drive.ctx.agent
     drive.writer.emit(
         events.AgentDone(

@@ -28,6 +28,7 @@ from runtime.preferences import Preferences
 from runtime.queue import Tickets
 from runtime.recovery import Recovery
 from runtime.runs import Runs
+from runtime.services import Services
 from runtime.sessions import Sessions
 from runtime.skills import Skills
 from runtime.strays import Strays
@@ -68,12 +69,10 @@ class RuntimeEnvironment:
             clock: time.
             works: whether this process carries out runs, or only takes and follows them.
         """
-        self._settings = settings
-        self._database = database
-        self._clock = clock
+        self._settings, self._database, self._clock = settings, database, clock
         self._works = works
         parts = Parts.of(settings, models, assembly, stores, clock)
-        self.hub = Hub()
+        self.services, self.hub = Services(assembly.services), Hub()
         self.tickets = Tickets(database.url, clock)
         self.journal = Journal(database, self.hub, clock)
         self.claims = Claims(database, self.tickets, settings, clock)
@@ -93,12 +92,53 @@ class RuntimeEnvironment:
         self.skills = Skills(parts.skills)
         self._titles = Titles(database, models, settings, clock)
         self._listener: Listener | None = None
-        recovery = Recovery(self.engine, self.claims, settings)
-        self._strays = Strays(self.claims, self.engine, recovery)
+        self._strays = Strays(
+            self.claims, self.engine, Recovery(self.engine, self.claims, settings)
+        )
         self._regular: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Begin to take and, where asked, to carry out runs."""
+        """Start the services, then begin to take and, where asked, to carry out runs.
+
+        Raises:
+            ConfigError: a service cannot start; those that did are closed again.
+        """
+        await self.services.__aenter__()
+        try:
+            await self._begin()
+        except BaseException:
+            await self.services.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop in order: nothing new, runs drained or handed over, everything stored."""
+        try:
+            await self.drain()
+            await self._titles.stop()
+            await self._close()
+        finally:
+            await self.services.__aexit__(kind, error, traceback)
+
+    async def drain(self) -> None:
+        """Take no more runs, and give those under way their time to end; then hand them over."""
+        if self._works:
+            await self.worker.stop()
+
+    async def health(self) -> Part:
+        """Say how the part does that carries out runs."""
+        listening = self._listener is not None and self._listener.connected
+        worker = self.worker if self._works else None
+        return await worker_part(self._database, worker, self.journal, listening=listening)
+
+    # Helpers ----------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
         await self.tickets.open()
         try:
             await self.claims.register("serve" if self._works else "api")
@@ -120,31 +160,6 @@ class RuntimeEnvironment:
         except BaseException:
             await self._close()
             raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop in order: nothing new, runs drained or handed over, everything stored."""
-        await self.drain()
-        await self._titles.stop()
-        await self._close()
-
-    async def drain(self) -> None:
-        """Take no more runs, and give those under way their time to end; then hand them over."""
-        if self._works:
-            await self.worker.stop()
-
-    async def health(self) -> Part:
-        """Say how the part does that carries out runs."""
-        listening = self._listener is not None and self._listener.connected
-        worker = self.worker if self._works else None
-        return await worker_part(self._database, worker, self.journal, listening=listening)
-
-    # Helpers ----------------------------------------------------------------------------
 
     async def _close(self) -> None:
         for task in self._regular:

@@ -20,6 +20,13 @@ PREVIEW = 400
 Part = dict[str, Any]
 
 
+def same_source(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two sources are the same passage; scores and the like do not count."""
+    return all(one.get(name) == other.get(name) for name in ("url", "snippet")) and (
+        one.get("url") is not None or one.get("title") == other.get("title")
+    )
+
+
 def label_of(tools: Mapping[str, ToolSpec], name: str) -> str:
     """Return the name that people read; the tool's own where it is not known any more."""
     spec = tools.get(name)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
 
 from core.context import Limits
 from core.errors import ConfigError, Fault
-from core.registry import AgentDeclaration, Assembly, Registry
+from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
+from runtime.wiring import check_required, services_of
 from tools.resolve import resolve
 
 DEFAULT_AGENT = "assistant"
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _OPTIONS = frozenset({"label", "review", "free_calls_first", "parallel_calls", "limits"})
-_LIMITS = frozenset(item.name for item in fields(Limits))
+_LIMITS = frozenset(item.name for item in dataclasses.fields(Limits))
 
 
 def assemble(
@@ -42,22 +42,19 @@ def assemble(
     Raises:
         ConfigError: with every fault, each with place and cure.
     """
+    options: dict[str, Any] = {"extensions": extensions, "disabled": disabled}
+    rebuild = functools.partial(
+        assemble, registry, hitl_tools, default_agent=default_agent, **options
+    )
     faults = list(registry.faults)
-    tools = _tools(registry, faults)
-    agents: dict[str, AgentSpec] = {}
-    for declaration in registry.agents:
-        spec = _agent(declaration, tools, faults)
-        if declaration.name in agents:
-            what = f"The agent {declaration.name!r} is registered twice."
-            faults.append(Fault(declaration.where, what, "Give one of them another name."))
-        agents[declaration.name] = spec
+    services = services_of(registry.services, faults)
+    offered = _offered(registry)
+    tools = _tools(offered, faults)
+    _check_requires(offered, {item.name for item in registry.services}, faults)
+    broken = {_declared_name(said.function) for said in offered} - set(tools)
+    agents = _agents(registry, tools, broken, faults)
     skills = checked_folders(registry, faults)
-    for name in sorted(set(hitl_tools) - set(tools)):
-        cure = f"{_nearest(name, tools)}Known tools: {', '.join(sorted(tools)) or 'none'}."
-        faults.append(Fault("HITL_TOOLS", f"There is no tool {name!r}.", cure))
-    if default_agent not in agents:
-        cure = "Register it, or load the extension `core`."
-        faults.append(Fault("agents", f"There is no agent {default_agent!r}.", cure))
+    _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:
         raise ConfigError(faults)
     declared = {name for name, spec in tools.items() if spec.requires_approval}
@@ -69,47 +66,120 @@ def assemble(
         disabled_extensions=tuple(disabled),
         approval_tools=frozenset(declared | set(hitl_tools)),
         skills=skills,
+        services=services,
+        routers=tuple(registry.routers),
+        rebuild=rebuild,
     )
 
 
-def _tools(registry: Registry, faults: list[Fault]) -> dict[str, ToolSpec]:
+def _check_settings(
+    hitl_tools: Collection[str],
+    tools: Collection[str],
+    default_agent: str,
+    agents: Collection[str],
+    faults: list[Fault],
+) -> None:
+    for name in sorted(set(hitl_tools) - set(tools)):
+        cure = f"{nearest(name, tools)}{known_or_none(tools, 'tools')}"
+        faults.append(Fault("HITL_TOOLS", f"There is no tool {name!r}.", cure))
+    if default_agent not in agents:
+        cure = "Register it, or load the extension `core`."
+        faults.append(Fault("agents", f"There is no agent {default_agent!r}.", cure))
+
+
+def _offered(registry: Registry) -> list[ToolDeclaration]:
+    """Return all functions, the built-in ones first, those that only agents name last."""
+    offered = sorted(registry.tools, key=lambda said: said.extension != BUILT_IN)
+    known = {id(said.function) for said in offered}
+    for agent in registry.agents:
+        for item in agent.tools if isinstance(agent.tools, list | tuple) else ():
+            if callable(item) and id(item) not in known:
+                known.add(id(item))
+                offered.append(ToolDeclaration(item, agent.where, (), agent.extension))
+    return offered
+
+
+def _tools(offered: Sequence[ToolDeclaration], faults: list[Fault]) -> dict[str, ToolSpec]:
     tools: dict[str, ToolSpec] = {}
-    owners: dict[str, str] = {}
-    for function, where in registry.tools:
-        spec, found = resolve(function, where)
+    owners: dict[str, ToolDeclaration] = {}
+    for said in offered:
+        spec, found = resolve(said.function, said.where)
         faults.extend(found)
         if spec is None:
             continue
         if spec.name in tools:
-            what = f"The tool {spec.name!r} is registered by {owners[spec.name]!r} already."
-            faults.append(Fault(where, what, "Give one of them another name: name=…."))
+            faults.append(_taken("tool", spec.name, said, owners[spec.name], "name=…"))
             continue
-        tools[spec.name], owners[spec.name] = spec, where
+        requires = said.requires if isinstance(said.requires, list | tuple) else ()
+        tools[spec.name] = dataclasses.replace(
+            spec, requires=tuple(map(str, requires)), extension=said.extension
+        )
+        owners[spec.name] = said
     return tools
 
 
+def _check_requires(
+    offered: Sequence[ToolDeclaration], services: Collection[str], faults: list[Fault]
+) -> None:
+    for said in offered:
+        place = f"{said.where}: tool {_declared_name(said.function)!r}"
+        check_required(listed(said.requires, "requires", place, faults), services, place, faults)
+
+
+def _agents(
+    registry: Registry,
+    tools: Mapping[str, ToolSpec],
+    broken: Collection[str],
+    faults: list[Fault],
+) -> dict[str, AgentSpec]:
+    """Return the agents; tools in `broken` are there, and their faults were told already."""
+    agents: dict[str, AgentSpec] = {}
+    owners: dict[str, AgentDeclaration] = {}
+    for said in sorted(registry.agents, key=lambda said: said.extension != BUILT_IN):
+        spec = _agent(said, tools, broken, faults)
+        if spec is None:
+            continue
+        if said.name in agents:
+            faults.append(_taken("agent", said.name, said, owners[said.name], "the first argument"))
+            continue
+        agents[said.name], owners[said.name] = spec, said
+    return agents
+
+
+def _taken(
+    kind: str,
+    name: str,
+    said: ToolDeclaration | AgentDeclaration,
+    owner: ToolDeclaration | AgentDeclaration,
+    by: str,
+) -> Fault:
+    if owner.extension == BUILT_IN and said.extension != BUILT_IN:
+        what = f"The {kind} {name!r} is built in."
+        return Fault(said.where, what, f"Give yours another name: {by}.")
+    what = f"The {kind} {name!r} is registered by {owner.where!r} already."
+    return Fault(said.where, what, f"Give one of them another name: {by}.")
+
+
 def _agent(
-    declaration: AgentDeclaration, tools: Mapping[str, ToolSpec], faults: list[Fault]
-) -> AgentSpec:
+    declaration: AgentDeclaration,
+    tools: Mapping[str, ToolSpec],
+    broken: Collection[str],
+    faults: list[Fault],
+) -> AgentSpec | None:
     place = f"{declaration.where}: agent {declaration.name!r}"
-    if not _NAME.match(declaration.name):
-        cure = "Use 1 to 64 letters, digits, `_` or `-`."
-        faults.append(Fault(place, "This name is not allowed.", cure))
-    names = _references(declaration.tools, "tools", place, tools, faults)
-    guarded = _references(declaration.approval_tools, "approval_tools", place, tools, faults)
+    if not well_formed(declaration.name):
+        faults.append(Fault(place, "This name is not allowed.", ALLOWED))
+    known = {*tools, *broken}
+    names = _references(declaration.tools, "tools", place, known, faults)
+    guarded = _references(declaration.approval_tools, "approval_tools", place, known, faults)
     for name in guarded:
         if name not in names:
             what = f"approval_tools names {name!r}, which this agent does not have."
             faults.append(Fault(place, what, "Add it to tools, or take it off approval_tools."))
-    options = declaration.options
-    for option in sorted(set(options) - _OPTIONS):
-        cure = f"{_nearest(option, _OPTIONS)}Known: {', '.join(sorted(_OPTIONS))}."
-        faults.append(Fault(place, f"register_agent has no option {option!r}.", cure))
-    for limit in sorted(set(options.get("limits") or {}) - _LIMITS):
-        cure = f"{_nearest(limit, _LIMITS)}Known: {', '.join(sorted(_LIMITS))}."
-        faults.append(Fault(place, f"There is no limit {limit!r}.", cure))
-    kept = {key: value for key, value in options.items() if key in _OPTIONS}
+    kept = _options(declaration.options, place, faults)
     kept.setdefault("label", declaration.name)
+    if not well_formed(declaration.name):
+        return None
     return AgentSpec(
         name=declaration.name,
         description=declaration.description,
@@ -120,20 +190,33 @@ def _agent(
     )
 
 
+def _options(options: Mapping[str, Any], place: str, faults: list[Fault]) -> dict[str, Any]:
+    """Return the options that there are, and note the others."""
+    for option in sorted(set(options) - _OPTIONS):
+        cure = f"{nearest(option, _OPTIONS)}{known_or_none(_OPTIONS, 'options')}"
+        faults.append(Fault(place, f"register_agent has no option {option!r}.", cure))
+    limits: Any = options.get("limits") or {}
+    if not isinstance(limits, Mapping):
+        cure = f"Write limits={{…}}. {known_or_none(_LIMITS, 'limits')}"
+        faults.append(Fault(place, "limits is no mapping of names to numbers.", cure))
+        limits = {}
+    named = cast("Mapping[Any, Any]", limits)
+    for limit in sorted({str(limit) for limit in named} - _LIMITS):
+        cure = f"{nearest(limit, _LIMITS)}{known_or_none(_LIMITS, 'limits')}"
+        faults.append(Fault(place, f"There is no limit {limit!r}.", cure))
+    return {key: value for key, value in options.items() if key in _OPTIONS}
+
+
 def _references(
-    wanted: Iterable[Callable[..., Any] | str],
-    field: str,
-    place: str,
-    tools: Mapping[str, ToolSpec],
-    faults: list[Fault],
+    wanted: Any, field: str, place: str, tools: Collection[str], faults: list[Fault]
 ) -> tuple[str, ...]:
     """Return the names, and note those that no tool has."""
     names: list[str] = []
-    for item in wanted:
+    for item in listed(wanted, field, place, faults):
         name = item if isinstance(item, str) else _declared_name(item)
         if name not in tools:
             what = f"{field} names {name!r}, which is no registered tool."
-            cure = _nearest(name, tools) or "Register it with registry.register_tool."
+            cure = nearest(name, tools) or "Register it with registry.register_tool."
             faults.append(Fault(place, what, cure))
         elif name not in names:
             names.append(name)
@@ -141,10 +224,6 @@ def _references(
 
 
 def _declared_name(function: Callable[..., Any]) -> str:
-    said: Mapping[str, Any] = getattr(function, DECLARATION, {})
-    return str(said.get("name") or getattr(function, "__name__", function))
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"Did you mean {found[0]!r}? " if found else ""
+    said = getattr(function, DECLARATION, None)
+    name = cast("Mapping[str, Any]", said).get("name") if isinstance(said, Mapping) else None
+    return str(name or getattr(function, "__name__", function))

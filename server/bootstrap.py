@@ -16,6 +16,7 @@ from typing import Final
 from starlette.types import ASGIApp
 
 from api.app import create_app
+from api.ext import faults_of
 from api.services import Services
 from core.clock import Clock
 from core.errors import ConfigError, Fault
@@ -82,7 +83,8 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
                 health=health.parts,
                 static=STATIC,
                 version=version("graphwright"),
-            )
+            ),
+            assembly.routers,
         )
         yield Product(app, environment, identity, database, models)
 
@@ -94,8 +96,9 @@ def checked(settings: Settings, clock: Clock) -> tuple[Assembly, ModelRegistry]:
         ConfigError: with every fault.
     """
     registry = Registry()
-    extensions.load(registry)
-    found: list[Fault] = []
+    folders = (extensions.BUNDLED, *settings.extensions_path)
+    extensions.load(registry, folders, extensions.installed())
+    found: list[Fault] = faults_of(registry.routers)
     assembly: Assembly | None = None
     models: ModelRegistry | None = None
     try:
@@ -111,7 +114,7 @@ def checked(settings: Settings, clock: Clock) -> tuple[Assembly, ModelRegistry]:
         models = ModelRegistry(settings, clock)
     except ConfigError as error:
         found += error.faults
-    if assembly is None or models is None:
+    if found or assembly is None or models is None:
         raise ConfigError(found)
     return assembly, models
 

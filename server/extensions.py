@@ -1,7 +1,8 @@
-"""Loads extension folders by name and collects what they register, faults included.
+"""Loads extensions by name and collects what they register, faults included.
 
-Nothing here raises for what an extension does wrong: all faults of a start are reported
-together, before the database is touched.
+They come from the folder of this server, from the folders of `GW_EXTENSIONS_PATH` and from
+installed packages. Nothing here raises for what an extension does wrong: all faults of a start
+are reported together, before the database is touched.
 """
 
 from __future__ import annotations
@@ -10,92 +11,188 @@ import importlib
 import inspect
 import re
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 import extensions
-from core.errors import Fault
+from core.errors import ConfigError, Fault
 from core.log import get_logger
+from core.masking import mask
 from core.registry import Registry
+from runtime.services import collecting
 
 log = get_logger(__name__)
 
 BUNDLED: Final = Path(extensions.__file__).resolve().parent
 """The folder of the extensions that come with the server."""
 
+GROUP: Final = "graphwright.extensions"
+"""Entry points of this group name modules with `setup(registry)`."""
+
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_ALLOWED: Final = "Use lower-case letters, digits and underscores, a letter first."
 _ENTRY: Final = "extension.py"
+_SETTING: Final = "GW_EXTENSIONS_PATH"
 
 
-def load(registry: Registry, folders: Sequence[Path] = (BUNDLED,)) -> None:
-    """Run `setup(registry)` of every extension in these folders, in name order.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An extension that may be imported."""
+
+    name: str
+    where: str
+    """Its file as people know it, without the way to it on this machine."""
+    module: str
+    """What to import."""
+    file: Path | None = None
+    """The file that has to be behind the module; `None` where a package manager put it."""
+
+
+def installed() -> Sequence[EntryPoint]:
+    """Return the extensions that installed packages offer."""
+    return tuple(entry_points(group=GROUP))
+
+
+def load(
+    registry: Registry,
+    folders: Sequence[Path] = (BUNDLED,),
+    packages: Iterable[EntryPoint] = (),
+) -> None:
+    """Run `setup(registry)` of every extension there is, in the order of their names.
 
     Args:
         registry: takes what they register, their names, and every fault.
         folders: each holds `<name>/extension.py`.
+        packages: entry points, each naming a module.
     """
-    for place in sorted(_places(registry, folders), key=lambda place: place.name):
-        _load_one(registry, place)
-    registry.where = "?"
+    found: dict[str, Found] = {}
+    for folder in _once(registry, folders):
+        _look_into(registry, folder, found)
+    for entry in sorted(packages, key=lambda entry: (entry.name, entry.value)):
+        _take(registry, _of_package(entry), found)
+    with collecting():
+        for name in sorted(found):
+            _load_one(registry, found[name])
+    registry.where = registry.extension = "?"
 
 
-def _places(registry: Registry, folders: Sequence[Path]) -> list[Path]:
-    """Return the folders that may be imported; the others become faults."""
-    found: dict[str, Path] = {}
+# Finding them -----------------------------------------------------------------------------
+
+
+def _once(registry: Registry, folders: Sequence[Path]) -> list[Path]:
+    """Return the folders that can be looked into, each once."""
+    kept: dict[Path, None] = {}
     for folder in folders:
-        if str(folder) not in extensions.__path__:
-            extensions.__path__.append(str(folder))
-        for place in folder.iterdir():
-            if place.name.startswith(("_", ".")) or not (place.is_dir() or place.is_symlink()):
-                continue
-            fault = _fault_of_place(place, found)
-            if fault is None:
-                found[place.name] = place
-            else:
-                registry.faults.append(Fault(str(_shown(place)), *fault))
-    return list(found.values())
+        if folder.is_symlink():
+            fault = Fault(_SETTING, f"{folder} is a symbolic link.", "Name the real folder.")
+            registry.faults.append(fault)
+        elif not folder.is_dir():
+            cure = "Correct the path, make the folder, or take it out."
+            registry.faults.append(Fault(_SETTING, f"{folder} is no folder.", cure))
+        else:
+            kept[folder.resolve()] = None
+    return list(kept)
 
 
-def _fault_of_place(place: Path, found: dict[str, Path]) -> tuple[str, str] | None:
+def _look_into(registry: Registry, folder: Path, found: dict[str, Found]) -> None:
+    if str(folder) not in extensions.__path__:
+        extensions.__path__.append(str(folder))
+    for place in sorted(folder.iterdir()):
+        if place.name.startswith(("_", ".")) or not (place.is_dir() or place.is_symlink()):
+            continue
+        shown = Path(folder.name) / place.name
+        fault = _fault_of_place(place)
+        if fault is not None:
+            registry.faults.append(Fault(str(shown), *fault))
+            continue
+        module = f"extensions.{place.name}.extension"
+        here = Found(place.name, str(shown / _ENTRY), module, place / _ENTRY)
+        _take(registry, here, found)
+
+
+def _fault_of_place(place: Path) -> tuple[str, str] | None:
     """Return what is wrong with a folder and its cure, or nothing."""
     if place.is_symlink() or any(path.is_symlink() for path in place.rglob("*")):
         return "is or holds a symbolic link.", "Put the real files there."
-    if not _NAME.match(place.name):
-        return "is no allowed name.", "Use lower-case letters, digits and underscores."
     if not (place / _ENTRY).is_file():
         return f"has no {_ENTRY}.", f"Add {_ENTRY} with setup(registry), or remove the folder."
-    if place.name in found:
-        return f"has the name of {found[place.name]}.", "Rename one of the two."
     return None
 
 
-def _load_one(registry: Registry, place: Path) -> None:
-    where = str(_shown(place) / _ENTRY)
-    registry.where = where
+def _of_package(entry: EntryPoint) -> Found:
+    path = entry.module.replace(".", "/")
+    package = f"{path}/__init__.py"
+    files = entry.dist.files or () if entry.dist else ()
+    file = package if any(one.as_posix() == package for one in files) else f"{path}.py"
+    by = f"{entry.dist.name}: " if entry.dist else ""
+    return Found(entry.name, f"{by}{file}", entry.value)
+
+
+def _take(registry: Registry, new: Found, found: dict[str, Found]) -> None:
+    """Keep an extension whose name is allowed and free."""
+    problem: tuple[str, str] | None = None
+    if not _NAME.match(new.name):
+        problem = f"{new.name!r} is no allowed name of an extension.", _ALLOWED
+    elif _is_taken(new.name):
+        problem = f"The name {new.name!r} is taken by extensions.{new.name}.", "Take another name."
+    elif new.name in found:
+        where = found[new.name].where
+        problem = f"has the name {new.name!r} of {where}.", "Rename one of the two."
+    if problem is None:
+        found[new.name] = new
+    else:
+        registry.faults.append(Fault(new.where, *problem))
+
+
+def _is_taken(name: str) -> bool:
+    """Tell whether `extensions.<name>` is something else than an extension, such as a function."""
+    if (BUNDLED / f"{name}.py").exists():
+        return True
+    known = getattr(extensions, name, None)
+    return known is not None and not hasattr(known, "__path__")
+
+
+# Running them -----------------------------------------------------------------------------
+
+
+def _load_one(registry: Registry, here: Found) -> None:
+    registry.where, registry.extension = here.where, here.name
     faults_before = len(registry.faults)
-    module = _called(registry, "cannot be imported", lambda: _imported(place.name))
+    module = _called(registry, "cannot be imported", lambda: _imported(here))
     if not isinstance(module, ModuleType):
         return
     if not _enabled(registry, module):
         if len(registry.faults) == faults_before:
-            registry.disabled.append(place.name)
+            registry.disabled.append(here.name)
         return
     setup = getattr(module, "setup", None)
     if not callable(setup):
         cure = "Define it; it receives the registry and registers tools and agents."
-        registry.faults.append(Fault(where, "has no function setup(registry).", cure))
+        registry.faults.append(Fault(here.where, "has no function setup(registry).", cure))
         return
     validate = getattr(module, "validate_config", None)
     if callable(validate):
         _called(registry, "finds its settings wrong", validate)
     _called(registry, "fails in setup(registry)", lambda: setup(registry))
-    registry.extensions.append(place.name)
+    registry.extensions.append(here.name)
 
 
-def _imported(name: str) -> ModuleType:
-    return importlib.import_module(f"extensions.{name}.extension")
+def _imported(here: Found) -> ModuleType:
+    if here.file is None and not re.fullmatch(r"[A-Za-z_][\w.]*", here.module):
+        problem = f"the entry point {here.name!r} is {here.module!r}, which is no module"
+        raise ConfigError(
+            [Fault(here.where, f"{problem}.", 'Write it as name = "package.module".')]
+        )
+    module = importlib.import_module(here.module)
+    got = Path(module.__file__).resolve() if module.__file__ else None
+    if here.file is not None and got != here.file.resolve():
+        what = f"another module is imported as {here.module} already."
+        raise ConfigError([Fault(here.where, what, "Take another name for the folder.")])
+    return module
 
 
 def _enabled(registry: Registry, module: ModuleType) -> bool:
@@ -114,24 +211,31 @@ _FAILED: Final = object()
 
 def _called(registry: Registry, problem: str, action: Callable[[], Any]) -> Any:
     """Return what the extension's code returns; its failure becomes a fault."""
+    where = registry.where
     try:
         result = action()
+    except ConfigError as error:
+        for fault in error.faults:
+            place = where if fault.where == where else f"{where}: {fault.where}"
+            registry.faults.append(Fault(place, mask(fault.what), fault.cure))
+        return _FAILED
     except (Exception, SystemExit) as error:  # boundary: foreign code must not end the start
-        log.debug("extension failed", exc_info=error, extra={"kv": {"where": registry.where}})
-        what = f"{problem}: {type(error).__name__}: {error}{_line_of(error, registry.where)}"
-        registry.faults.append(Fault(registry.where, f"{what}.", _cure_of(error)))
+        log.debug("extension failed", exc_info=error, extra={"kv": {"where": where}})
+        told = mask(f"{type(error).__name__}: {error}")
+        what = f"{problem}: {told}{_line_of(error, where)}."
+        registry.faults.append(Fault(where, what, _cure_of(error)))
         return _FAILED
     if inspect.iscoroutine(result):
         result.close()
-        cure = "Make it a plain function; asynchronous work belongs into tools."
-        registry.faults.append(Fault(registry.where, f"{problem}: it is asynchronous.", cure))
+        cure = "Make it a plain function; asynchronous work belongs into tools and services."
+        registry.faults.append(Fault(where, f"{problem}: it is asynchronous.", cure))
         return _FAILED
     return result
 
 
 def _line_of(error: BaseException, where: str) -> str:
     """Return where in the extension it happened, when that is known."""
-    ending = where.replace("\\", "/")
+    ending = where.rpartition(": ")[2].replace("\\", "/")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename.replace("\\", "/").endswith(ending):
             return f" (line {frame.lineno})"
@@ -143,9 +247,4 @@ def _cure_of(error: BaseException) -> str:
         return f"Install the package that provides {error.name}, or correct the import."
     if isinstance(error, ValueError):
         return "Correct the setting it names."
-    return "Correct the extension, or remove its folder."
-
-
-def _shown(place: Path) -> Path:
-    """Return the folder as people know it, without the way to it on this machine."""
-    return Path(place.parent.name) / place.name
+    return "Correct the extension, or remove it."

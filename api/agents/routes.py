@@ -14,6 +14,7 @@ from api.schemas import Page
 from api.security import AgentsReader
 from api.services import ServicesDep
 from core.errors import NotFound
+from core.ports import ModelHandle
 
 router = APIRouter(prefix="/api", tags=["agents"], route_class=GuardedRoute)
 
@@ -48,15 +49,17 @@ async def agent_graph(
 async def list_models(who: AgentsReader, services: ServicesDep) -> Any:  # noqa: ARG001
     """Return the models that can be asked for, the default one first."""
     handles = [services.models.get(name) for name in services.models.names()]
-    items = [
-        {
-            "id": handle.name,
-            "provider": handle.provider,
-            "context_window": handle.context_window,
-            "max_output": handle.max_output,
-            "demo": handle.is_demo,
-            "default": index == 0,
-        }
-        for index, handle in enumerate(handles)
-    ]
+    items = [shown_model(handle, default=index == 0) for index, handle in enumerate(handles)]
     return {"items": items}
+
+
+def shown_model(handle: ModelHandle, *, default: bool) -> dict[str, Any]:
+    """Return what everybody may know of a model; its address and key are not among it."""
+    return {
+        "id": handle.name,
+        "provider": handle.provider,
+        "context_window": handle.context_window,
+        "max_output": handle.max_output,
+        "demo": handle.is_demo,
+        "default": default,
+    }

@@ -1,0 +1,59 @@
+"""Shapes of what the product is put together from. Never instances, addresses or keys."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from api.agents.schemas import Agent, Model
+from api.schemas import Output
+from core.tooling import ToolKind
+from core.types import SideEffect
+
+
+class Service(Output):
+    """Something that an extension keeps open as long as the process lives."""
+
+    name: str = Field(examples=["glossary"])
+    extension: str
+    requires: list[str] = Field(description="Services that start before it and close after it.")
+
+
+class AgentSummary(Output):
+    """What extensions brought, as it passed every check."""
+
+    default_agent: str
+    agents: list[Agent]
+    extensions: list[str] = Field(description="In the order in which they were set up.")
+    disabled_extensions: list[str] = Field(description="Those that are switched off.")
+    services: list[Service] = Field(description="In the order in which they start.")
+    tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")
+
+
+class ModelSummary(Output):
+    """The model that answers by default, and what it works with."""
+
+    model: Model
+    agent: AgentSummary
+
+
+class Tool(Output):
+    """A tool, as the agents know it."""
+
+    name: str
+    label: str
+    description: str
+    extension: str
+    requires_approval: bool = Field(description="Whether each call waits for a decision.")
+    side_effect: SideEffect
+    idempotent: bool
+    timeout: float | None = Field(description="Seconds; null where the server's own limit holds.")
+    kind: ToolKind
+    requires: list[str] = Field(description="Services that it uses.")
+    agents: list[str] = Field(description="Agents that have it.")
+
+
+class ToolGroup(Output):
+    """Tools under one heading."""
+
+    group: str = Field(examples=["basics"])
+    tools: list[Tool]
