@@ -90,7 +90,7 @@ def test_every_fault_of_a_start_is_reported_at_once(registry):
         "'calculate' is registered by 'core' already",
         "neither docstring nor summary",
         "'a' has no type",
-        "'assistant' is registered twice",
+        "agent 'assistant' is registered by 'core' already",
         "agent 'bad name': This name is not allowed",
         "tools names 'calculat', which is no registered tool. Did you mean 'calculate'?",
         "approval_tools names 'now', which this agent does not have",

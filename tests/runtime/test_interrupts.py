@@ -74,6 +74,7 @@ async def test_an_approved_call_runs_once_and_the_stream_goes_on_from_the_answer
         "tool_result",
         "thinking",
         "token",
+        "citations",
         "agent_done",
         "done",
     ]

@@ -24,6 +24,7 @@ async def test_a_plain_answer_is_streamed_stored_and_ends_with_done(ground: Grou
         },
         {"type": "thinking", "message": "Thinking", "cn_agent": "assistant"},
         {"type": "token", "content": "Hello there.", "message_id": "<message>"},
+        {"type": "citations", "items": [], "model_only": True},
         {
             "type": "agent_done",
             "agent": "assistant",

@@ -26,6 +26,7 @@ async def test_a_text_answer_is_streamed_whole_and_in_order(
         "agent_start",
         "thinking",
         "token",
+        "citations",
         "agent_done",
         "done",
     ]
@@ -59,6 +60,7 @@ async def test_text_then_a_tool_then_text_reads_like_that_everywhere(
             "tool_result",
             "thinking",
             "token",
+            "citations",
             "agent_done",
             "done",
         ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import extensions as door
 from core.registry import Registry
 from server.extensions import BUNDLED, load
+from tests.support.extension_folders import add, forgotten
 
 pytestmark = pytest.mark.req("OPS-01")
 
@@ -18,22 +17,10 @@ pytestmark = pytest.mark.req("OPS-01")
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """An empty folder for extensions that are forgotten after the test."""
-    known, paths = set(sys.modules), list(door.__path__)
     place = tmp_path / "extensions"
     place.mkdir()
-    yield place
-    door.__path__[:] = paths
-    for name in set(sys.modules) - known:
-        if name.startswith("extensions."):
-            del sys.modules[name]
-            vars(door).pop(name.split(".")[1], None)
-
-
-def add(folder: Path, name: str, code: str) -> Path:
-    place = folder / name
-    place.mkdir()
-    (place / "extension.py").write_text(code)
-    return place
+    with forgotten():
+        yield place
 
 
 def loaded(folder: Path) -> Registry:
@@ -125,7 +112,7 @@ def test_links_wrong_names_and_empty_folders_are_faults_and_never_imported(
     add(folder, "_hidden", evil)
     (folder / "__pycache__").mkdir()
     registry = loaded(folder)
-    assert sorted(Path(fault.where).name for fault in registry.faults) == [
+    assert sorted(Path(fault.where).parts[1] for fault in registry.faults) == [
         "Wrong-Name",
         "empty",
         "linked",

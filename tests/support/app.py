@@ -167,17 +167,18 @@ def client_for(url: str, key: str | None = None, **options: Any) -> httpx.AsyncC
 
 @asynccontextmanager
 async def served_product(
-    database_url: str, data_dir: Path, **settings: Any
+    database_url: str, data_dir: Path, *, env_file: Path | None = None, **settings: Any
 ) -> AsyncIterator[Served]:
     """Give the product on that database, listening on a free port of 127.0.0.1.
 
     Args:
         database_url: a migrated or empty database.
         data_dir: where files go.
+        env_file: a `.env` that is read.
         settings: further settings by field name.
     """
     loaded = load_settings(
-        None,
+        env_file,
         {},
         **{"data_dir": data_dir, "database_url": database_url, "db_pool_size": 8, "titles": "off"}
         | settings,
