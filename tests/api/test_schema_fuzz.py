@@ -39,7 +39,7 @@ def described() -> list[schemathesis.APIOperation]:
 
     bare: Any = None
     services = Services(
-        Settings(), SystemClock(), bare, bare, bare, bare, bare, bare, no_health, Path("-"), "0"
+        Settings(), SystemClock(), *[bare] * 7, health=no_health, static=Path("-"), version="0"
     )
     schema = schemathesis.openapi.from_dict(create_app(services).openapi())
     return [result.ok() for result in schema.get_all_operations()]

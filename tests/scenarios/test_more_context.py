@@ -55,6 +55,7 @@ BAD_SUMMARIES: dict[str, Turn] = {
 }
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.req("EXEC-10", "EXEC-13", "C01", "C03")
 async def test_whatever_a_summary_says_nothing_is_lost_and_nothing_loops(
     open_served: Opener, scripted: ScriptedServer

@@ -63,7 +63,7 @@ REFUSED: dict[str, tuple[int, str, dict[str, str], list[tuple[str, bytes, str]]]
     "a model that is not there": (422, "invalid", {"model": "gpt-nowhere"}, []),
     "a session that is not there": (404, "not_found", {"session_id": new_id()}, []),
     "a thread without its session": (404, "not_found", {"thread_id": new_id()}, []),
-    "a skill": (422, "invalid", {"message": "#skill:weather go"}, []),
+    "a skill that is not there": (404, "not_found", {"message": "#skill:weather go"}, []),
     "a quoted session that is not there": (
         404,
         "not_found",
