@@ -40,18 +40,26 @@ class Follower:
         Raises:
             NotFound: no such run of this caller.
         """
-        async with self._database.work() as work:
-            run = await work.runs.get(principal, run_id)
-        # Subscribed before the first page is read: what is stored meanwhile is in the queue.
+        # Subscribed before anything is read: what is stored meanwhile is in the queue.
         subscription = self._hub.subscribe(run_id)
-        reader = _Reader(self._database, subscription, run_id)
-        reader.cursor = max(after, 0) if after <= run.last_seq else 0
         try:
+            last_seq = await self._reached(principal, run_id, subscription)
+            reader = _Reader(self._database, subscription, run_id)
+            reader.cursor = max(after, 0) if after <= last_seq else 0
             while not reader.ended:
                 for event in await reader.read():
                     yield event
         finally:
             self._hub.unsubscribe(run_id, subscription)
+
+    async def _reached(self, principal: Principal, run_id: str, subscription: Subscription) -> int:
+        """Return how far a run of this caller has come, waiting for a database that is away."""
+        while True:
+            try:
+                async with self._database.work() as work:
+                    return (await work.runs.get(principal, run_id)).last_seq
+            except Unavailable:
+                await subscription.next(RETRY)
 
 
 class _Reader:

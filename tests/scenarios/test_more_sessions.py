@@ -56,7 +56,7 @@ async def everything(stage: Stage) -> dict[str, Any]:
     return counts | {"files": files()}
 
 
-FOLDER = Path(tempfile.mkdtemp(prefix="gw-sessions-"))
+FOLDER = Path(tempfile.gettempdir()) / f"gw-sessions-{new_id()}"
 FILE = ("a.txt", b"hello", "text/plain")
 REFUSED: dict[str, tuple[int, str, dict[str, str], list[tuple[str, bytes, str]]]] = {
     "an agent that is not there": (404, "not_found", {"agent": "drafty"}, []),
