@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api", tags=["agents"], route_class=GuardedRoute)
 
 
 @router.get("/agents", response_model=Page[Agent], responses=describe())
-async def list_agents(who: AgentsReader, services: ServicesDep) -> Any:  # noqa: ARG001
+async def list_agents(who: AgentsReader, services: ServicesDep) -> Any:
     """Return the agents, the default one first."""
     return {"items": services.agents.list()}
 
@@ -38,7 +38,7 @@ async def list_agents(who: AgentsReader, services: ServicesDep) -> Any:  # noqa:
 )
 async def agent_graph(
     name: Annotated[str, Path(max_length=200)],
-    who: AgentsReader,  # noqa: ARG001
+    who: AgentsReader,
     services: ServicesDep,
 ) -> PlainTextResponse:
     """Return an agent's graph as Mermaid text."""
@@ -46,7 +46,7 @@ async def agent_graph(
 
 
 @router.get("/models", response_model=Page[Model], responses=describe())
-async def list_models(who: AgentsReader, services: ServicesDep) -> Any:  # noqa: ARG001
+async def list_models(who: AgentsReader, services: ServicesDep) -> Any:
     """Return the models that can be asked for, the default one first."""
     handles = [services.models.get(name) for name in services.models.names()]
     items = [shown_model(handle, default=index == 0) for index, handle in enumerate(handles)]

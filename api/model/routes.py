@@ -18,19 +18,19 @@ router = APIRouter(prefix="/api/model", tags=["model"], route_class=GuardedRoute
 
 
 @router.get("", response_model=ModelSummary, responses=describe())
-async def get_model(who: AgentsReader, services: ServicesDep) -> Any:  # noqa: ARG001
+async def get_model(who: AgentsReader, services: ServicesDep) -> Any:
     """Return the default model, and the extensions, services and agents that were loaded."""
     return _summary(services)
 
 
 @router.get("/tools", response_model=Page[ToolGroup], responses=describe())
-async def list_tools(who: AgentsReader, services: ServicesDep) -> Any:  # noqa: ARG001
+async def list_tools(who: AgentsReader, services: ServicesDep) -> Any:
     """Return all tools by group."""
     return {"items": services.agents.tool_groups()}
 
 
 @router.post("/reload", response_model=ModelSummary, responses=describe())
-async def reload_model(who: AgentsWriter, services: ServicesDep) -> Any:  # noqa: ARG001
+async def reload_model(who: AgentsWriter, services: ServicesDep) -> Any:
     """Build agents and tools anew from the loaded definitions; running work keeps the old ones.
 
     No code is imported again and no service is started anew: that takes a restart. Only the

@@ -41,7 +41,7 @@ class Glossary:
 
 
 @asynccontextmanager
-async def open_glossary(services: Mapping[str, Any]) -> AsyncIterator[Glossary]:  # noqa: ARG001
+async def open_glossary(services: Mapping[str, Any]) -> AsyncIterator[Glossary]:  # noqa: ARG001 - a factory is always given them
     """Give the glossary for as long as the server runs."""
     glossary = Glossary(TERMS)
     try:
