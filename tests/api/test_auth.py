@@ -150,7 +150,7 @@ async def test_a_key_is_shown_once_listed_without_secret_and_refused_after_revok
     listed = (await guest.client.get("/api/keys")).json()
     assert {"items", "next_cursor"} == set(listed)
     assert key["id"] in [item["id"] for item in listed["items"]]
-    assert key["key"].rpartition("_")[2] not in json.dumps(listed)
+    assert key["key"].split("_", 2)[2] not in json.dumps(listed)
     async with house.client(key["key"]) as client:
         assert (await client.get("/api/sessions")).status_code == 200
         assert (await guest.client.delete(f"/api/keys/{key['id']}")).status_code == 204

@@ -51,7 +51,7 @@ async def test_no_table_holds_a_secret(identity: Identity, owner: Principal, dat
     _, key = await identity.create_key(owner, "laptop")
     link = await identity.new_login_link()
     cookie = await identity.enter(link)
-    secrets = [key.rpartition("_")[2], key, link, cookie]
+    secrets = [key.split("_", 2)[2], key, link, cookie]
     async with database.work() as work:
         rows = ""
         for table in ("api_keys", "login_links", "web_sessions"):
