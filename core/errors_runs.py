@@ -39,6 +39,20 @@ class ContextExhausted(RunError):
     cure = "Start a new session, or use a model with a larger window."
 
 
+class GraphFailed(RunError):
+    """The agent's own graph failed; the log has the cause under the trace id."""
+
+    code = "graph_failed"
+    cure = "Send another message to go on, or look into the graph's code with the log."
+
+
+class GraphGaveNothing(RunError):
+    """The agent's own graph ended without an answer."""
+
+    code = "graph_gave_nothing"
+    cure = "Whoever wrote the graph lets it end with a message of the assistant."
+
+
 class OutputTruncated(RunError):
     """The model hit its output limit in the middle of tool calls three times in a row."""
 

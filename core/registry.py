@@ -41,6 +41,17 @@ class AgentDeclaration:
     extension: str = "?"
 
 
+class SubgraphDeclaration(NamedTuple):
+    """A LangGraph graph as registered, unchecked."""
+
+    name: str
+    description: str
+    build: Callable[[], Any]
+    label: str
+    where: str
+    extension: str = "?"
+
+
 class ServiceDeclaration(NamedTuple):
     """A service as registered, unchecked."""
 
@@ -65,6 +76,7 @@ class Registry:
 
     tools: list[ToolDeclaration] = field(default_factory=list[ToolDeclaration])
     agents: list[AgentDeclaration] = field(default_factory=list[AgentDeclaration])
+    subgraphs: list[SubgraphDeclaration] = field(default_factory=list[SubgraphDeclaration])
     services: list[ServiceDeclaration] = field(default_factory=list[ServiceDeclaration])
     routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
@@ -112,6 +124,27 @@ class Registry:
                 self.where,
                 self.extension,
             )
+        )
+
+    def register_subgraph(
+        self, name: str, description: str, build: Callable[[], Any], label: str = ""
+    ) -> None:
+        """Offer a LangGraph graph of any shape as an agent of its own.
+
+        It keeps its own prompt, models and tools; its steps are saved by our checkpointer.
+        Tokens of LangChain chat models in it are shown as they come, unless they carry
+        LangGraph's tag `nostream`. What it interrupts itself with is asked as a question, and
+        it goes on with the answer's text.
+
+        Args:
+            name: what requests call the agent.
+            description: what it is for, for people and for other agents.
+            build: makes the graph, a `StateGraph` or a compiled one whose state has
+                `messages`. Called once at the start, so it must not do anything else.
+            label: the name shown to people; `name` where missing.
+        """
+        self.subgraphs.append(
+            SubgraphDeclaration(name, description, build, label, self.where, self.extension)
         )
 
     def register_service(

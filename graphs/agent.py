@@ -12,6 +12,7 @@ from langgraph.types import Send
 
 from core.context import RunContext
 from core.tooling import AgentSpec
+from graphs.foreign import around
 from nodes.approve import approve
 from nodes.call_model import call_model
 from nodes.finish import finish
@@ -41,12 +42,17 @@ def agent_graph(agent: AgentSpec, checkpointer: Any = None) -> Graph:
         # Tool calls are the only tasks that run side by side.
         "max_concurrency": agent.parallel_calls,
     }
-    return _compiled(agent.review).copy({"checkpointer": checkpointer, "config": config})
+    return _graph(agent).copy({"checkpointer": checkpointer, "config": config})
 
 
 def mermaid(agent: AgentSpec) -> str:
     """Return the drawing of the agent's graph."""
-    return _compiled(agent.review).get_graph().draw_mermaid()
+    drawn = agent.graph if agent.graph is not None else _compiled(agent.review)
+    return drawn.get_graph().draw_mermaid()
+
+
+def _graph(agent: AgentSpec) -> Graph:
+    return _compiled(agent.review) if agent.graph is None else around(agent.graph)
 
 
 @lru_cache(maxsize=2)

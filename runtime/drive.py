@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,7 @@ from core.ids import new_id
 from core.records import ArchiveRecord, MessageRecord, RunRecord
 from core.types import MessageStatus
 from runtime import parts
+from runtime.foreign import ForeignStream, as_question, as_resumed, parts_of
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
 from runtime.recall import Recalled
@@ -44,6 +46,8 @@ class Drive:
     """Which message asked for a call."""
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Messages and calls whose result this drive has dealt with."""
+    _heard_ids: set[str] = field(default_factory=set[str])
+    """Turns of a foreign graph that were stored as they came."""
 
     async def carry_on(self) -> Interrupt | None:
         """Drive the graph until it ends.
@@ -57,18 +61,34 @@ class Drive:
         graph_input = await self._input()
         question: Interrupt | None = None
         stream = cast(
-            "AsyncIterator[dict[str, Any]]",
+            "AsyncGenerator[Any]",
             self.thread.graph.astream(  # pyright: ignore[reportUnknownMemberType]
                 graph_input,
                 self.thread.config,
                 context=self.ctx,
-                stream_mode="updates",
+                stream_mode=["updates", "messages"] if self.foreign else "updates",
+                subgraphs=self.foreign,
                 durability="sync",
             ),
         )
-        async for update in stream:
-            question = await self._take(update) or question
-        return question
+        told = ForeignStream(self.ctx, self.ledger)
+        # Whatever ends the loop ends the graph with it.
+        async with aclosing(stream), aclosing(parts_of(stream, foreign=self.foreign)) as heard:
+            async for space, mode, content in heard:
+                if not space and mode == "updates":
+                    question = await self._take(content) or question
+                elif space and mode == "messages":
+                    told.token(content[0])
+                elif len(space) == 1 and mode == "updates":
+                    await self._heard(told, content)
+        if question is None:
+            told.end()
+        return as_question(question) if question is not None and self.foreign else question
+
+    @property
+    def foreign(self) -> bool:
+        """Whether an extension's own graph does the work."""
+        return self.ctx.agent.graph is not None
 
     # What goes in -----------------------------------------------------------------------
 
@@ -86,7 +106,8 @@ class Drive:
 
             waiting = waiting_in(snapshot)
             asked = str(resume["interrupt_id"])
-            return Command(resume={asked: resume["value"]}) if asked in waiting else None
+            value = as_resumed(resume["value"]) if self.foreign else resume["value"]
+            return Command(resume={asked: value}) if asked in waiting else None
         return None if begun else self._first_input()
 
     def _first_input(self) -> dict[str, Any]:
@@ -128,12 +149,20 @@ class Drive:
             if node == "__interrupt__":
                 return cast("tuple[Interrupt, ...]", change)[0]
             if isinstance(change, Mapping):
-                await self._change(cast("Mapping[str, Any]", change))
+                await self._change(cast("Mapping[str, Any]", change), self._heard_ids)
         return None
 
-    async def _change(self, change: Mapping[str, Any]) -> None:
+    async def _heard(self, told: ForeignStream, update: dict[str, Any]) -> None:
+        """Store what a step of a foreign graph added; our own step brings it again at its end."""
+        for change in update.values():
+            if isinstance(change, Mapping):
+                added = told.turns(cast("Mapping[str, Any]", change))
+                self._heard_ids.update(str(one.id) for one in added)
+                await self._change({"messages": added})
+
+    async def _change(self, change: Mapping[str, Any], told: Collection[str] = ()) -> None:
         for message in cast("list[AnyMessage]", change.get("messages") or []):
-            if isinstance(message, AIMessage):
+            if isinstance(message, AIMessage) and message.id not in told:
                 await self._turn(message)
             elif isinstance(message, ToolMessage):
                 self._result(message)

@@ -13,6 +13,7 @@ from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDe
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
+from runtime.subgraphs import subgraphs_of
 from runtime.wiring import check_required, services_of
 from tools.resolve import resolve
 
@@ -53,6 +54,7 @@ def assemble(
     _check_requires(offered, {item.name for item in registry.services}, faults)
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
+    agents |= subgraphs_of(registry.subgraphs, agents, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:

@@ -1,0 +1,53 @@
+"""Graphs that extensions register whole: checked, and put between our first and last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from core.context import RunContext
+from nodes.call_graph import CALL_GRAPH, graph_caller, in_run
+from nodes.finish import finish
+from nodes.prepare import prepare
+from nodes.state import ChatState
+
+__all__ = ["around", "built", "in_run"]
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+def built(build: Callable[[], Any]) -> Graph:
+    """Build a graph once and return it compiled, without a checkpointer of its own.
+
+    Raises:
+        ValueError: it is no graph, or its state has no `messages`.
+        Exception: whatever building it raises.
+    """
+    graph = build()
+    if isinstance(graph, StateGraph):
+        graph = graph.compile()
+    if not isinstance(graph, CompiledStateGraph):
+        name = type(graph).__name__
+        raise ValueError(f"build() gave {name}, not a StateGraph or a compiled graph.")  # noqa: TRY004 - one kind of fault
+    if "messages" not in graph.channels:
+        raise ValueError("The graph's state has no `messages`.")
+    # The run's own saver is inherited from the graph around it.
+    return graph.copy({"checkpointer": None})
+
+
+@lru_cache(maxsize=64)
+def around(inner: Graph) -> Graph:
+    """Return the graph of a run that hands the conversation to `inner`."""
+    graph: Any = StateGraph(ChatState, context_schema=RunContext)
+    graph.add_node("prepare", prepare)
+    graph.add_node(CALL_GRAPH, graph_caller(inner))
+    graph.add_node("finish", finish)
+    graph.add_edge(START, "prepare")
+    graph.add_edge("prepare", CALL_GRAPH)
+    graph.add_edge(CALL_GRAPH, "finish")
+    graph.add_edge("finish", END)
+    return graph.compile()
