@@ -137,11 +137,15 @@ async def _settle(
     """Put the thread in order and return the rows that show what became of it."""
     drive.sink.close()
     message_id, partial = _partial(drive)
+    for other in drive.writer.buffer.partials.keys() - {message_id}:
+        # Models of a foreign graph may speak side by side; the thread takes one cut turn.
+        drive.writer.buffer.reset(other, "This turn was cut.")
     text = "".join(partial.text)
     messages = await drive.thread.settle(
         closing,
         message=drive.message(),
         partial=AIMessage(text, id=message_id) if text else None,
+        foreign_run=drive.run.id if drive.foreign else None,
     )
     rows = Rows()
     at = drive.ctx.clock.now()
@@ -157,7 +161,7 @@ async def _settle(
 
 
 def _partial(drive: Drive) -> tuple[str, Partial]:
-    """Return the message that was being written; there is at most one."""
+    """Return the message that was being written; of a foreign graph's several the first."""
     for message_id, partial in drive.writer.buffer.partials.items():
         return message_id, partial
     return "", Partial()

@@ -44,7 +44,12 @@ class Thread:
         return await self.graph.aget_state(self.config)
 
     async def settle(
-        self, closing: Closing, *, message: HumanMessage | None, partial: AIMessage | None
+        self,
+        closing: Closing,
+        *,
+        message: HumanMessage | None,
+        partial: AIMessage | None,
+        foreign_run: str | None = None,
     ) -> list[AnyMessage]:
         """Leave the thread well paired and ready for the next message.
 
@@ -55,6 +60,8 @@ class Thread:
             closing: the reason given for each call without a result.
             message: the run's message, added where the graph never got it.
             partial: what the model had said when it was stopped.
+            foreign_run: id of the run, where an extension's own graph does its work; what that
+                has in its own state is taken over.
 
         Returns:
             The thread's messages, the added ones included.
@@ -63,21 +70,23 @@ class Thread:
 
         from graphs.settle import SETTLE_AS, settling_messages
 
-        snapshot = await self.snapshot()
+        snapshot = await self.graph.aget_state(self.config, subgraphs=foreign_run is not None)
+        within = messages_within(snapshot, foreign_run) if foreign_run else []
         unfinished = bool(snapshot.next)
         if unfinished:
             # Takes over what finished tasks of the broken step have written, drops the rest.
             await self.graph.aupdate_state(self.config, None, as_node=END)
             snapshot = await self.snapshot()
         messages = messages_in(snapshot)
-        known = {str(one.id) for one in messages}
+        known = {str(one.id) for one in [*messages, *within]}
         added: list[AnyMessage] = []
         if message is not None and not has_begun(snapshot, str(message.id)):
             added.append(message)
+        added += within
         if partial is not None and str(partial.id) in known:
             partial = None
         added += settling_messages(
-            messages, partial=partial, reason=closing.text, status=closing.status
+            [*messages, *added], partial=partial, reason=closing.text, status=closing.status
         )
         if added or unfinished:
             await self.graph.aupdate_state(self.config, {"messages": added}, as_node=SETTLE_AS)
@@ -107,6 +116,27 @@ def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     """Return the conversation that a snapshot holds."""
     values = cast("dict[str, Any]", snapshot.values or {})
     return list(values.get("messages") or [])
+
+
+def messages_within(snapshot: StateSnapshot, run_id: str) -> list[AnyMessage]:
+    """Return what a foreign graph, stopped in its work, has added to the conversation.
+
+    Args:
+        snapshot: taken with those of the graphs inside.
+        run_id: gives the messages their ids.
+    """
+    from langgraph.types import StateSnapshot
+
+    from graphs.foreign import in_run
+
+    known = {one.id for one in messages_in(snapshot)}
+    return [
+        in_run(run_id, one)
+        for task in snapshot.tasks
+        if isinstance(task.state, StateSnapshot)
+        for one in messages_in(task.state)
+        if isinstance(one, AIMessage | ToolMessage) and one.id not in known
+    ]
 
 
 def summary_in(snapshot: StateSnapshot) -> dict[str, Any]:

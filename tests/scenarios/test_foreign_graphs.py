@@ -20,6 +20,7 @@ from tests.support.scripted_turns import Gate, calls, hold, say
 WORKS = {"agent": "worker"}
 
 MODEL = """
+import asyncio
 import httpx2 as httpx
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
@@ -46,13 +47,19 @@ def double(number: int) -> int:
     """Double a number."""
     return number * 2
 
+@tool
+async def wait() -> str:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+    return ""
+
 def build():
     graph = StateGraph(MessagesState)
-    asked = model(stream_usage=True).bind_tools([double])
+    asked = model(stream_usage=True).bind_tools([double, wait])
     async def think(state):
         return {{"messages": [await asked.ainvoke(state["messages"])]}}
     graph.add_node("think", think)
-    graph.add_node("tools", ToolNode([double]))
+    graph.add_node("tools", ToolNode([double, wait]))
     graph.add_edge(START, "think")
     graph.add_conditional_edges("think", tools_condition)
     graph.add_edge("tools", "think")
@@ -269,6 +276,38 @@ async def test_a_cancelled_foreign_graph_keeps_what_it_said(
         ]
         sent = [str(message["content"]) for message in scripted.requests[-1].messages]
         assert sent == ["long", "These words stay.", "short"]
+
+
+@pytest.mark.req("EXEC-04", "CHAT-07", "P10")
+async def test_calls_of_a_cancelled_foreign_graph_get_their_results(
+    open_served: Opener, scripted: ScriptedServer, folder: Path
+) -> None:
+    add(folder, "worker", WORKER.format(base_url=scripted.base_url))
+    scripted.on(
+        "both",
+        calls([("double", {"number": 2}, "ended")], text="First."),
+        calls([("wait", {}, "cut")], text="Then."),
+    )
+    scripted.on("short", say("Short."))
+    async with open_served(extensions_path=str(folder)) as served:
+        begun = served.client.stream("POST", "/api/chat", data={"message": "both", **WORKS})
+        async with begun as response:
+            frames = frames_of(response)
+            seen = [await anext(frames)]
+            while seen[-1].data.get("tool") != "wait":
+                seen.append(await anext(frames))
+            run = seen[0].data
+            assert (
+                await served.client.post(f"/api/runs/{run['run_id']}/cancel")
+            ).status_code == 202
+            seen += [frame async for frame in frames]
+        assert seen[-1].data["status"] == "cancelled"
+        messages = await history(served, run["session_id"])
+        assert results(messages) == {"ended": "completed", "cut": "cancelled"}
+        assert [text for _, text in texts(messages)] == ["both", "First.", "Then."]
+        assert (await served.chat("short", session_id=run["session_id"])).text == "Short."
+        roles = [message["role"] for message in scripted.requests[-1].messages]
+        assert roles == ["user", "assistant", "tool", "assistant", "tool", "user"]
 
 
 @pytest.mark.req("EXT-04", "EXT-05")
