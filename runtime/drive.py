@@ -71,11 +71,13 @@ class Drive:
                 durability="sync",
             ),
         )
-        told = ForeignStream(self.ctx, self.ledger)
+        told = ForeignStream(self.ctx, self.ledger, self.recalled)
         # Whatever ends the loop ends the graph with it.
         async with aclosing(stream), aclosing(parts_of(stream, foreign=self.foreign)) as heard:
             async for space, mode, content in heard:
                 if not space and mode == "updates":
+                    if self.foreign:
+                        told.late(content)
                     question = await self._take(content) or question
                 elif space and mode == "messages":
                     told.token(content[0])

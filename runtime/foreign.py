@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
     from core.context import RunContext
     from runtime.ledger import Ledger
+    from runtime.recall import Recalled
 
 Part = tuple[tuple[str, ...], str, Any]
 """Namespace (empty for our own graph), mode and content of what LangGraph streams."""
 
 UNUSED = "This text is no part of the answer."
+
+CHANGED = "The text was changed after it was shown."
 
 NOTE_LIMIT = 4_000
 """Characters of a question that a graph stops with; longer ones are cut."""
@@ -35,10 +38,11 @@ NOTE_LIMIT = 4_000
 class ForeignStream:
     """Tokens, turns and usage of one foreign graph within one drive."""
 
-    def __init__(self, ctx: RunContext, ledger: Ledger) -> None:
+    def __init__(self, ctx: RunContext, ledger: Ledger, recalled: Recalled) -> None:
         self._ctx = ctx
         self._ledger = ledger
-        self._shown: set[str] = set()
+        self._recalled = recalled
+        self._shown: dict[str, list[str]] = {}
         self._kept: set[str] = set()
         self._counted: set[str] = set()
 
@@ -50,7 +54,7 @@ class ForeignStream:
         if message.usage_metadata:
             self._count(message_id, message)
         if message.text:
-            self._shown.add(message_id)
+            self._shown.setdefault(message_id, []).append(message.text)
             self._ctx.sink.token(message_id, message.text)
 
     def turns(self, change: Mapping[str, Any]) -> list[AnyMessage]:
@@ -68,21 +72,43 @@ class ForeignStream:
         for message in cast("list[Any]", given if isinstance(given, list) else [given]):
             if isinstance(message, AIMessage):
                 own = in_run(self._ctx.run_id, message)
-                self._kept.add(str(own.id))
-                self._count(str(own.id), own)
-                self._tell_calls(own)
+                self._turn(own)
                 added.append(own)
             elif isinstance(message, ToolMessage):
                 added.append(in_run(self._ctx.run_id, message))
         return added
 
+    def late(self, update: Mapping[str, Any]) -> None:
+        """Show what the graph's end brings and none of its steps did, or changed since."""
+        for change in update.values():
+            if isinstance(change, Mapping):
+                added = cast("Mapping[str, Any]", change).get("messages")
+                for message in cast("list[Any]", added or []):
+                    if isinstance(message, AIMessage):
+                        self._turn(message)
+
     def end(self) -> None:
         """Take back what was shown and became no message: work that a graph does for itself."""
-        for message_id in self._shown - self._kept:
+        for message_id in self._shown.keys() - self._kept:
             self._ctx.sink.reset(message_id, UNUSED)
 
+    def _turn(self, turn: AIMessage) -> None:
+        """Deal with a turn once: count it, show its text as it is kept, tell its calls."""
+        message_id = str(turn.id)
+        if message_id in self._kept:
+            return
+        self._kept.add(message_id)
+        if message_id not in self._recalled.stored:
+            self._count(message_id, turn)
+            shown = "".join(self._shown.get(message_id, ()))
+            if shown != turn.text:
+                self._ctx.sink.reset(message_id, CHANGED)
+                self._ctx.sink.token(message_id, turn.text)
+        self._tell_calls(turn)
+
     def _tell_calls(self, turn: AIMessage) -> None:
-        agent, calls = self._ctx.agent, parts.calls_of(turn)
+        agent, seen = self._ctx.agent, self._recalled.called
+        calls = [call for call in parts.calls_of(turn) if call["id"] not in seen]
         if not calls:
             return
         names = [call["name"] for call in calls]

@@ -23,6 +23,10 @@ class Recalled:
     """Whether an agent began before: the run goes on and does not start."""
     results: set[str] = field(default_factory=set[str])
     """Calls whose results watchers have seen."""
+    called: set[str] = field(default_factory=set[str])
+    """Calls that watchers have seen begin."""
+    stored: set[str] = field(default_factory=set[str])
+    """Messages whose text was shown and that are stored whole."""
     spoken: dict[str, Partial] = field(default_factory=dict[str, Partial])
     """Text that was shown of messages which are not stored whole."""
 
@@ -31,6 +35,8 @@ class Recalled:
         match event["type"]:
             case "agent_start":
                 self.began = True
+            case "tool_call":
+                self.called.add(event["tool_call_id"])
             case "tool_result":
                 self.results.add(event["tool_call_id"])
             case "token":
@@ -64,4 +70,5 @@ async def recall(database: Database, run: RunRecord) -> Recalled:
             with contextlib.suppress(NotFound):
                 await work.messages.get(owner_of(run), message_id)
                 del recalled.spoken[message_id]
+                recalled.stored.add(message_id)
     return recalled

@@ -310,6 +310,51 @@ async def test_calls_of_a_cancelled_foreign_graph_get_their_results(
         assert roles == ["user", "assistant", "tool", "assistant", "tool", "user"]
 
 
+EDITOR = (
+    MODEL
+    + """
+def build():
+    graph = StateGraph(MessagesState)
+    async def answer(state):
+        said = await model().ainvoke(state["messages"])
+        return {{"messages": [said.model_copy(update={{"content": said.text.upper()}})]}}
+    graph.add_node("answer", answer)
+    graph.add_node("sign", lambda state: {{"messages": [("ai", "Signed.")]}})
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", "sign")
+    return graph
+
+def setup(registry):
+    registry.register_subgraph("editor", "Shouts.", build)
+"""
+)
+
+
+@pytest.mark.req("EXEC-04", "EXEC-37")
+async def test_what_is_shown_of_a_foreign_graph_is_what_is_kept(
+    open_served: Opener, scripted: ScriptedServer, folder: Path
+) -> None:
+    add(folder, "editor", EDITOR.format(base_url=scripted.base_url))
+    scripted.on("say it", say("quietly"))
+    async with open_served(extensions_path=str(folder)) as served:
+        reply = await served.chat("say it", agent="editor")
+        shown: dict[str, str] = {}
+        for frame in reply.frames:
+            message_id = frame.data.get("message_id")
+            if frame.type == "token":
+                shown[message_id] = shown.get(message_id, "") + frame.data["content"]
+            elif frame.type == "message_reset":
+                shown[message_id] = ""
+        messages = await history(served, reply.session_id)
+        assert texts(messages)[1:] == [("assistant", "QUIETLY"), ("assistant", "Signed.")]
+        assert {
+            one["id"]: text for one, (_, text) in zip(messages, texts(messages), strict=True)
+        } == {
+            messages[0]["id"]: "say it",
+            **shown,
+        }
+
+
 @pytest.mark.req("EXT-04", "EXT-05")
 def test_what_is_no_graph_stops_the_start_with_all_faults() -> None:
     def broken() -> object:
