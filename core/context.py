@@ -101,3 +101,7 @@ class RunContext:
     """The skills of the user who asks."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
     drive: Drive = field(default_factory=Drive)
+
+    def seconds_worked(self) -> float:
+        """Return the seconds worked on this run, waiting for people not counted."""
+        return self.seconds_before + self.clock.monotonic() - self.started

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from core.context import RunContext
+from core.tokens import provider_counts
 from nodes.prompt import system_prompt
 from nodes.state import State, messages_of, summary_of
 from nodes.tokens import (
@@ -55,24 +56,13 @@ def count_usage(
     usage = answer.usage_metadata
     source = str(answer.response_metadata.get("usage_source") or "provider")
     if usage is None:
-        source, into, out = "estimate", size_of_all(request), size_of(answer)
-        cached = reasoning = 0
+        source = "estimate"
+        counts = {"input_tokens": size_of_all(request), "output_tokens": size_of(answer)}
     else:
-        into, out = usage["input_tokens"], usage["output_tokens"]
-        cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
-        reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
-    ctx.usage.add(
-        purpose,
-        {
-            "model": str(answer.response_metadata.get("model") or ctx.model.name),
-            "input_tokens": into,
-            "output_tokens": out,
-            "cached_tokens": cached,
-            "reasoning_tokens": reasoning,
-            "usage_source": source,
-        },
-    )
-    return into + out
+        counts = provider_counts(usage)
+    model = str(answer.response_metadata.get("model") or ctx.model.name)
+    ctx.usage.add(purpose, {"model": model, "usage_source": source, **counts})
+    return counts["input_tokens"] + counts["output_tokens"]
 
 
 def short_enough(text: str, tokens: int) -> str:

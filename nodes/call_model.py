@@ -70,8 +70,7 @@ async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, An
 def check_budgets(ctx: RunContext, loop: dict[str, Any]) -> None:
     """Raise the named end of a run whose budget is used up."""
     limits = ctx.limits
-    worked = ctx.seconds_before + ctx.clock.monotonic() - ctx.started
-    if limits.seconds and worked >= limits.seconds:
+    if limits.seconds and ctx.seconds_worked() >= limits.seconds:
         raise TimeBudget(details={"seconds": limits.seconds})
     if limits.tokens and loop["tokens"] >= limits.tokens:
         raise TokenBudget(details={"tokens": limits.tokens})
