@@ -63,6 +63,8 @@ class Drive:
     """Whether the model was asked in this drive."""
     memo: dict[str, object] = field(default_factory=dict[str, object])
     """What a node worked out and may use again, by its name."""
+    given: frozenset[str] = frozenset()
+    """Ids of the messages that an extension's own graph was handed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class Registry:
         It keeps its own prompt, models and tools; its steps are saved by our checkpointer.
         Tokens of LangChain chat models in it are shown as they come, unless they carry
         LangGraph's tag `nostream`. What it interrupts itself with is asked as a question, and
-        it goes on with the answer's text.
+        it goes on with the answer: its text, or what that says as JSON where more was asked.
 
         Args:
             name: what requests call the agent.

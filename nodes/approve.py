@@ -113,7 +113,7 @@ def _edited_turn(state: State, answers: dict[str, dict[str, Any]]) -> AIMessage 
 def _unblocked(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Ask what completion review could not settle; the answer becomes a user message."""
     loop = loop_of(state)
-    value = interrupt(cards.blocked_card(loop["review"]["note"]))
+    value = interrupt(cards.note_card(loop["review"]["note"]))
     given = (value or {}).get("answers") or [""]
     answer = ", ".join(given[0]) if isinstance(given[0], list) else str(given[0] or "")
     info = runtime.execution_info

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
-from langgraph.errors import GraphRecursionError
+from langgraph.errors import GraphBubbleUp, GraphRecursionError, ParentCommand
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
-from core.errors import GraphGaveNothing, Invalid, StepLimit, TimeBudget
+from core.errors import (
+    GraphFailed,
+    GraphGaveNothing,
+    GraphwrightError,
+    Invalid,
+    StepLimit,
+    TimeBudget,
+)
 from core.events import Thinking
 from core.ids import derived_id
+from core.log import get_logger
 from nodes.results import closing_results
 from nodes.state import State, loop_of, messages_of, summary_of
 from nodes.view import Views
@@ -22,13 +30,11 @@ CALL_GRAPH = "call_graph"
 
 GraphNode = Callable[[State, Runtime[RunContext]], Awaitable[dict[str, Any]]]
 
+_log = get_logger(__name__)
+
 
 def graph_caller(inner: Any) -> GraphNode:
-    """Return the node that runs `inner`, a compiled graph whose state has `messages`.
-
-    The messages it added come back under ids of this run: those of a foreign graph may be
-    anything, and the same in every run.
-    """
+    """Return the node that runs `inner`, a compiled graph whose state has `messages`."""
 
     async def call_graph(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Run the graph to its end.
@@ -37,6 +43,7 @@ def graph_caller(inner: Any) -> GraphNode:
             Invalid: the session is in plan mode, which a foreign graph does not know.
             StepLimit: it took more steps than a run may.
             TimeBudget: it took longer than a run may.
+            GraphFailed: its own code failed.
             GraphGaveNothing: it ended without an answer.
         """
         ctx = runtime.context
@@ -45,34 +52,77 @@ def graph_caller(inner: Any) -> GraphNode:
             raise Invalid(message, details={"cure": "Set the session's mode to act."})
         ctx.emit(Thinking(message="Thinking", cn_agent=ctx.agent.label))
         given = _given(state)
-        known = {message.id for message in given}
-        try:
-            async with asyncio.timeout(_seconds_left(ctx)):
-                result = await inner.ainvoke(
-                    {"messages": given}, {"recursion_limit": ctx.limits.steps or 1}
-                )
-        except GraphRecursionError as error:
-            raise StepLimit(details={"steps": ctx.limits.steps}) from error
-        except TimeoutError as error:
-            if not ctx.limits.seconds or (_seconds_left(ctx) or 0) > 0:
-                raise
-            raise TimeBudget(details={"seconds": ctx.limits.seconds}) from error
-        added = [
-            in_run(ctx.run_id, message)
-            for message in result["messages"]
-            if message.id not in known and isinstance(message, AIMessage | ToolMessage)
-        ]
-        added += closing_results(added)
-        last = next((one for one in reversed(added) if isinstance(one, AIMessage)), None)
-        if last is None or not last.text.strip():
+        ctx.drive.given = frozenset(str(message.id) for message in given if message.id)
+        result = await _outcome(inner, given, ctx)
+        added = added_by(ctx.run_id, result["messages"], ctx.drive.given)
+        if not added or _says_nothing(added[-1]):
             raise GraphGaveNothing(f"{ctx.agent.label} ended without an answer.")
+        added += closing_results(added)
         return {"messages": added, "loop": loop_of(state), "decisions": {}}
 
     return call_graph
 
 
-def in_run(run_id: str, message: Any) -> Any:
-    """Return a foreign graph's message under the id that it has in this run."""
+def added_by(
+    run_id: str, messages: Iterable[Any], given: Collection[str]
+) -> list[AIMessage | ToolMessage]:
+    """Return the turns and results that a foreign graph added, as messages of this run.
+
+    They get ids of the run: those of a foreign graph may be anything, and the same in every run.
+
+    Args:
+        run_id: the run.
+        messages: what a step wrote or the state holds; other things among them are left out.
+        given: ids of the messages that the graph was handed.
+    """
+    return [
+        _in_run(run_id, message)
+        for message in messages
+        if isinstance(message, AIMessage | ToolMessage) and message.id not in given
+    ]
+
+
+# Helpers --------------------------------------------------------------------------------
+
+
+async def _outcome(inner: Any, given: list[Any], ctx: RunContext) -> dict[str, Any]:
+    """Run the graph; whatever its own code raises becomes an error of the run."""
+    limits = ctx.limits
+    clock = asyncio.timeout(limits.seconds - ctx.seconds_worked() if limits.seconds else None)
+    try:
+        async with clock:
+            return await inner.ainvoke({"messages": given}, {"recursion_limit": limits.steps or 1})
+    except GraphRecursionError as error:
+        raise StepLimit(details={"steps": limits.steps}) from error
+    except ParentCommand as error:
+        raise GraphFailed("The agent's own graph tried to leave into a graph around it.") from error
+    except (GraphBubbleUp, GraphwrightError):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody stopped the run: something within the graph was cancelled by the graph itself.
+        raise _failed(error) from error
+    except Exception as error:  # boundary: an extension's code
+        if clock.expired():
+            raise TimeBudget(details={"seconds": limits.seconds}) from error
+        raise _failed(error) from error
+
+
+def _failed(error: BaseException) -> GraphFailed:
+    _log.error("an extension's graph failed", exc_info=error)
+    return GraphFailed()
+
+
+def _says_nothing(last: AIMessage | ToolMessage) -> bool:
+    """Tell whether a graph's last message is a turn without text and calls."""
+    return isinstance(last, AIMessage) and not (
+        last.text.strip() or last.tool_calls or last.invalid_tool_calls
+    )
+
+
+def _in_run(run_id: str, message: Any) -> Any:
     own: dict[str, Any] = {"id": derived_id(run_id, str(message.id))}
     if isinstance(message, ToolMessage):
         failed = message.status == "error"
@@ -85,11 +135,6 @@ def in_run(run_id: str, message: Any) -> Any:
             "sources": [],
         }
     return message.model_copy(update=own)
-
-
-def _seconds_left(ctx: RunContext) -> float | None:
-    worked = ctx.seconds_before + ctx.clock.monotonic() - ctx.started
-    return ctx.limits.seconds - worked if ctx.limits.seconds else None
 
 
 def _given(state: State) -> list[Any]:

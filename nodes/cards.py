@@ -75,8 +75,8 @@ def plan_card(call: Call) -> dict[str, Any]:
     return _value(InterruptKind.PLAN_APPROVAL, "A plan waits for approval", card, [call])
 
 
-def blocked_card(note: str) -> dict[str, Any]:
-    """Return the interrupt value of a completion review that found the work blocked."""
+def note_card(note: str) -> dict[str, Any]:
+    """Return the interrupt value that asks one question for no call in particular."""
     card = AskUser(questions=[Question(question=note)])
     return _value(InterruptKind.ASK_USER, note, card, [])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -15,13 +15,13 @@ from core.ids import new_id
 from core.records import ArchiveRecord, MessageRecord, RunRecord
 from core.types import MessageStatus
 from runtime import parts
-from runtime.foreign import ForeignStream, as_question, as_resumed, parts_of
+from runtime.foreign import ForeignStream
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
 from runtime.recall import Recalled
 from runtime.rows import Rows
 from runtime.sink import RunSink
-from runtime.thread import Thread, has_begun, messages_in, summary_in, waiting_in
+from runtime.thread import Thread, has_begun, summary_in, waiting_in
 
 if TYPE_CHECKING:
     from langgraph.types import Interrupt
@@ -38,6 +38,8 @@ class Drive:
     sink: RunSink
     ledger: Ledger
     recalled: Recalled
+    foreign: ForeignStream | None = None
+    """What is heard of an extension's own graph, where that does the work."""
     sources: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Where the results of this run's tools came from, in order, without doubles."""
     answer: MessageRecord | None = None
@@ -46,8 +48,6 @@ class Drive:
     """Which message asked for a call."""
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Messages and calls whose result this drive has dealt with."""
-    _heard_ids: set[str] = field(default_factory=set[str])
-    """Turns of a foreign graph that were stored as they came."""
 
     async def carry_on(self) -> Interrupt | None:
         """Drive the graph until it ends.
@@ -66,31 +66,23 @@ class Drive:
                 graph_input,
                 self.thread.config,
                 context=self.ctx,
-                stream_mode=["updates", "messages"] if self.foreign else "updates",
-                subgraphs=self.foreign,
+                stream_mode="updates" if self.foreign is None else ["updates", "messages"],
+                subgraphs=self.foreign is not None,
                 durability="sync",
             ),
         )
-        told = ForeignStream(self.ctx, self.ledger, self.recalled)
         # Whatever ends the loop ends the graph with it.
-        async with aclosing(stream), aclosing(parts_of(stream, foreign=self.foreign)) as heard:
-            async for space, mode, content in heard:
-                if not space and mode == "updates":
-                    if self.foreign:
-                        told.late(content)
-                    question = await self._take(content) or question
-                elif space and mode == "messages":
-                    told.token(content[0])
-                elif len(space) == 1 and mode == "updates":
-                    await self._heard(told, content)
+        async with aclosing(stream):
+            if self.foreign is None:
+                async for item in stream:
+                    question = await self._take(item) or question
+                return question
+            with self.foreign.counting():
+                async for item in stream:
+                    question = await self._hear(self.foreign, item) or question
         if question is None:
-            told.end()
-        return as_question(question) if question is not None and self.foreign else question
-
-    @property
-    def foreign(self) -> bool:
-        """Whether an extension's own graph does the work."""
-        return self.ctx.agent.graph is not None
+            self.foreign.take_back()
+        return question
 
     # What goes in -----------------------------------------------------------------------
 
@@ -100,7 +92,7 @@ class Drive:
             return self._first_input()
         snapshot = await self.thread.snapshot()
         begun = has_begun(snapshot, str(self.run.input["message"]["id"]))
-        await self._catch_up(messages_in(snapshot) if begun else ())
+        await self._catch_up(self.thread.conversation(snapshot) if begun else ())
         self._keep_archive(summary_in(snapshot))
         resume = self.run.input.get("resume")
         if resume is not None:
@@ -108,8 +100,14 @@ class Drive:
 
             waiting = waiting_in(snapshot)
             asked = str(resume["interrupt_id"])
-            value = as_resumed(resume["value"]) if self.foreign else resume["value"]
-            return Command(resume={asked: value}) if asked in waiting else None
+            if asked not in waiting:
+                return None
+            value = resume["value"]
+            if self.foreign is not None:
+                from graphs.foreign import as_resumed
+
+                value = as_resumed(waiting[asked], value)
+            return Command(resume={asked: value})
         return None if begun else self._first_input()
 
     def _first_input(self) -> dict[str, Any]:
@@ -151,20 +149,29 @@ class Drive:
             if node == "__interrupt__":
                 return cast("tuple[Interrupt, ...]", change)[0]
             if isinstance(change, Mapping):
-                await self._change(cast("Mapping[str, Any]", change), self._heard_ids)
+                await self._change(cast("Mapping[str, Any]", change))
         return None
 
-    async def _heard(self, told: ForeignStream, update: dict[str, Any]) -> None:
-        """Store what a step of a foreign graph added; our own step brings it again at its end."""
-        for change in update.values():
-            if isinstance(change, Mapping):
-                added = told.turns(cast("Mapping[str, Any]", change))
-                self._heard_ids.update(str(one.id) for one in added)
-                await self._change({"messages": added})
+    async def _hear(
+        self, foreign: ForeignStream, item: tuple[tuple[str, ...], str, Any]
+    ) -> Interrupt | None:
+        """Take what comes of a foreign graph: namespace (empty for our own), mode, content."""
+        space, mode, content = item
+        if not space and mode == "updates":
+            question = await self._take(content)
+            if question is not None:
+                from graphs.foreign import as_question
 
-    async def _change(self, change: Mapping[str, Any], told: Collection[str] = ()) -> None:
+                return as_question(question)
+        elif space and mode == "messages":
+            foreign.token(content[0])
+        elif len(space) == 1:
+            await self._change({"messages": foreign.step(content)})
+        return None
+
+    async def _change(self, change: Mapping[str, Any]) -> None:
         for message in cast("list[AnyMessage]", change.get("messages") or []):
-            if isinstance(message, AIMessage) and message.id not in told:
+            if isinstance(message, AIMessage):
                 await self._turn(message)
             elif isinstance(message, ToolMessage):
                 self._result(message)
@@ -172,6 +179,8 @@ class Drive:
 
     async def _turn(self, message: AIMessage) -> None:
         self._remember(message)
+        if self.foreign is not None and not self.foreign.turn(message):
+            return
         message_id = str(message.id)
         self.writer.buffer.whole(message_id)
         visible = parts.turn_parts(message, self.ctx.tools)
@@ -242,8 +251,7 @@ class Drive:
 
     def duration_ms(self) -> int:
         """Return the milliseconds worked on this run, waiting for people not counted."""
-        worked = self.ctx.clock.monotonic() - self.ctx.started
-        return round((self.ctx.seconds_before + worked) * 1000)
+        return round(self.ctx.seconds_worked() * 1000)
 
     def agent_start(self) -> events.AgentStart:
         """Return the event with which the run's agent begins."""

@@ -145,7 +145,6 @@ async def _settle(
         closing,
         message=drive.message(),
         partial=AIMessage(text, id=message_id) if text else None,
-        foreign_run=drive.run.id if drive.foreign else None,
     )
     rows = Rows()
     at = drive.ctx.clock.now()

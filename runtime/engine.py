@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 
 from core.clock import Clock
-from core.errors import GraphFailed, GraphwrightError, InternalError, RunLost, Unavailable
+from core.errors import GraphwrightError, InternalError, RunLost, Unavailable
 from core.log import bind, get_logger
 from core.records import RunRecord
 from runtime import ending
@@ -214,10 +214,7 @@ class Engine:
             # The work is safe in the last checkpoint; it goes on from there.
             log.warning("the database went away during the run", exc_info=error)
             return await self._leave(drive)
-        named = _named(error)
-        if drive.foreign and isinstance(named, InternalError):
-            named = GraphFailed()
-        await patiently(self._clock, lambda: ending.fail(drive, named))
+        await patiently(self._clock, lambda: ending.fail(drive, _named(error)))
         return "failed"
 
     async def _leave(self, drive: Drive) -> str:

@@ -5,34 +5,27 @@ How such a graph is run is decided in `docs/adr/0019-foreign-graphs.md`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from core import events
 from core.errors import ModelCallLimit, TokenBudget
 from core.ids import derived_id
-from core.tokens import estimate_text
-from core.types import InterruptKind
+from core.tokens import estimate_text, provider_counts
 from runtime import parts
 
 if TYPE_CHECKING:
-    from langgraph.types import Interrupt
-
     from core.context import RunContext
     from runtime.ledger import Ledger
     from runtime.recall import Recalled
 
-Part = tuple[tuple[str, ...], str, Any]
-"""Namespace (empty for our own graph), mode and content of what LangGraph streams."""
-
 UNUSED = "This text is no part of the answer."
 
 CHANGED = "The text was changed after it was shown."
-
-NOTE_LIMIT = 4_000
-"""Characters of a question that a graph stops with; longer ones are cut."""
 
 
 class ForeignStream:
@@ -42,143 +35,139 @@ class ForeignStream:
         self._ctx = ctx
         self._ledger = ledger
         self._recalled = recalled
-        self._shown: dict[str, list[str]] = {}
+        self._shown: dict[str, str] = {}
+        """Text of messages that no turn is known to keep."""
+        self._spent: dict[str, UsageMetadata | None] = {}
+        """Model calls whose answer is no turn yet, with what their pieces told of usage."""
         self._kept: set[str] = set()
-        self._counted: set[str] = set()
+        self._calls = len(recalled.stored)
 
     def token(self, message: Any) -> None:
-        """Show a piece of a model's answer; whole messages that no model streamed too."""
+        """Show a piece of a model's answer; whole messages that no model streamed too.
+
+        Raises:
+            ModelCallLimit, TokenBudget: a model was asked beyond what the run may use.
+        """
         if not isinstance(message, AIMessage):
             return
         message_id = derived_id(self._ctx.run_id, str(message.id))
-        if message.usage_metadata:
-            self._count(message_id, message)
+        if isinstance(message, AIMessageChunk) or message.usage_metadata:
+            if message_id not in self._spent:
+                self._check_budgets()
+            told = add_usage(self._spent.get(message_id), message.usage_metadata)
+            self._spent[message_id] = told if any(told.values()) else None
         if message.text:
-            self._shown.setdefault(message_id, []).append(message.text)
+            self._shown[message_id] = self._shown.get(message_id, "") + message.text
             self._ctx.sink.token(message_id, message.text)
 
-    def turns(self, change: Mapping[str, Any]) -> list[AnyMessage]:
-        """Return the turns and results that a step of the graph added, under their own ids here.
+    def step(self, update: Mapping[str, Any]) -> list[AnyMessage]:
+        """Return the turns and results that a step of the graph added, as messages of the run.
 
-        Calls are told as they come: the graph carries them out itself.
-
-        Raises:
-            ModelCallLimit, TokenBudget: the run has used up what it may.
+        A form that only the graph's own reducer can read waits for the graph's end.
         """
-        from graphs.foreign import in_run
+        from graphs.foreign import added_by
 
-        given = change.get("messages")
-        added: list[AnyMessage] = []
-        for message in cast("list[Any]", given if isinstance(given, list) else [given]):
-            if isinstance(message, AIMessage):
-                own = in_run(self._ctx.run_id, message)
-                self._turn(own)
-                added.append(own)
-            elif isinstance(message, ToolMessage):
-                added.append(in_run(self._ctx.run_id, message))
-        return added
-
-    def late(self, update: Mapping[str, Any]) -> None:
-        """Show what the graph's end brings and none of its steps did, or changed since."""
+        written: list[Any] = []
         for change in update.values():
-            if isinstance(change, Mapping):
-                added = cast("Mapping[str, Any]", change).get("messages")
-                for message in cast("list[Any]", added or []):
-                    if isinstance(message, AIMessage):
-                        self._turn(message)
+            # A task that wrote several times gives a list.
+            for one in cast("list[Any]", change if isinstance(change, list) else [change]):
+                if isinstance(one, Mapping):
+                    messages = cast("Mapping[str, Any]", one).get("messages")
+                    written += messages if isinstance(messages, list) else [messages]
+        return list(added_by(self._ctx.run_id, written, self._ctx.drive.given))
 
-    def end(self) -> None:
-        """Take back what was shown and became no message: work that a graph does for itself."""
-        for message_id in self._shown.keys() - self._kept:
-            self._ctx.sink.reset(message_id, UNUSED)
+    def turn(self, turn: AIMessage) -> bool:
+        """Count a turn, show its text as it is kept, and tell its calls.
 
-    def _turn(self, turn: AIMessage) -> None:
-        """Deal with a turn once: count it, show its text as it is kept, tell its calls."""
+        The graph carries its calls out itself, so they are told as they come.
+
+        Returns:
+            Whether this drive had not dealt with it before.
+        """
         message_id = str(turn.id)
         if message_id in self._kept:
-            return
+            return False
         self._kept.add(message_id)
         if message_id not in self._recalled.stored:
-            self._count(message_id, turn)
-            shown = "".join(self._shown.get(message_id, ()))
-            if shown != turn.text:
+            self._rename(message_id, turn.text)
+            self._count_turn(message_id, turn)
+            if self._shown.pop(message_id, "") != turn.text:
                 self._ctx.sink.reset(message_id, CHANGED)
                 self._ctx.sink.token(message_id, turn.text)
         self._tell_calls(turn)
+        return True
+
+    def take_back(self) -> None:
+        """Take back what was shown and became no turn: work that a graph does for itself."""
+        for message_id in self._shown:
+            self._ctx.sink.reset(message_id, UNUSED)
+
+    @contextmanager
+    def counting(self) -> Generator[None]:
+        """Count the model calls whose answer became no turn, however the graph comes to rest."""
+        try:
+            yield
+        finally:
+            for message_id, usage in self._spent.items():
+                self._add("graph", usage, "", self._shown.get(message_id, ""))
+            self._spent.clear()
+
+    # Helpers ----------------------------------------------------------------------------
+
+    def _check_budgets(self) -> None:
+        """Raise the named end of a run whose budget is used up (EXEC-09)."""
+        limits, total = self._ctx.limits, self._ledger.total()
+        if limits.tokens and total.input_tokens + total.output_tokens >= limits.tokens:
+            raise TokenBudget(details={"tokens": limits.tokens})
+        if self._calls + len(self._spent) >= limits.model_calls:
+            raise ModelCallLimit(details={"model_calls": limits.model_calls})
+
+    def _rename(self, message_id: str, text: str) -> None:
+        """Find an answer that its model named only at its end: it was shown under another id."""
+        if message_id in self._shown:
+            return
+        twin = next((one for one, shown in self._shown.items() if shown == text), None)
+        if twin is not None:
+            del self._shown[twin]
+            self._spent[message_id] = self._spent.pop(twin, None)
+            self._ctx.sink.reset(twin, CHANGED)
+
+    def _count_turn(self, message_id: str, turn: AIMessage) -> None:
+        """Count the model call that a turn came from; what no model said is not counted."""
+        metadata = turn.response_metadata
+        if message_id in self._spent or turn.usage_metadata or metadata:
+            self._calls += 1
+            told = self._spent.pop(message_id, None)
+            model = str(metadata.get("model_name") or "")
+            self._add("turn", turn.usage_metadata or told, model, turn.text)
+
+    def _add(self, purpose: str, usage: UsageMetadata | None, model: str, text: str) -> None:
+        """Record one model call; where the provider told nothing, its output is estimated."""
+        counts = provider_counts(usage) if usage else {"output_tokens": estimate_text(text)}
+        source = "provider" if usage else "estimate"
+        self._ledger.add(purpose, {"model": model, "usage_source": source, **counts})
 
     def _tell_calls(self, turn: AIMessage) -> None:
-        agent, seen = self._ctx.agent, self._recalled.called
+        ctx, seen = self._ctx, self._recalled.called
         calls = [call for call in parts.calls_of(turn) if call["id"] not in seen]
         if not calls:
             return
         names = [call["name"] for call in calls]
-        self._ctx.emit(
+        ctx.emit(
             events.Executing(
-                message="Running tools", cn_agent=agent.label, tools=names, cn_tools=names
+                message=f"Running {', '.join(names)}",
+                cn_agent=ctx.agent.label,
+                tools=names,
+                cn_tools=names,
             )
         )
         for call in calls:
-            self._ctx.emit(
+            ctx.emit(
                 events.ToolCall(
                     tool=call["name"],
                     cn_tool=call["name"],
                     args=call["args"],
-                    agent_id=agent.name,
+                    agent_id=ctx.agent.name,
                     tool_call_id=call["id"],
                 )
             )
-
-    def _count(self, message_id: str, message: AIMessage) -> None:
-        """Count a model call once; a provider that told nothing is estimated."""
-        if message_id in self._counted:
-            return
-        self._counted.add(message_id)
-        usage = message.usage_metadata
-        details: Mapping[str, Any] = (usage or {}).get("input_token_details") or {}
-        thought: Mapping[str, Any] = (usage or {}).get("output_token_details") or {}
-        self._ledger.add(
-            "turn",
-            {
-                "model": str(message.response_metadata.get("model_name") or ""),
-                "input_tokens": usage["input_tokens"] if usage else 0,
-                "output_tokens": usage["output_tokens"] if usage else estimate_text(message.text),
-                "cached_tokens": details.get("cache_read") or 0,
-                "reasoning_tokens": thought.get("reasoning") or 0,
-                "usage_source": "provider" if usage else "estimate",
-            },
-        )
-        self._check_budgets()
-
-    def _check_budgets(self) -> None:
-        limits, total = self._ctx.limits, self._ledger.total()
-        if limits.tokens and total.input_tokens + total.output_tokens > limits.tokens:
-            raise TokenBudget(details={"tokens": limits.tokens})
-        if len(self._counted) > limits.model_calls:
-            raise ModelCallLimit(details={"model_calls": limits.model_calls})
-
-
-async def parts_of(stream: AsyncIterator[Any], *, foreign: bool) -> AsyncGenerator[Part]:
-    """Give what LangGraph streams in one form, whatever it was asked for."""
-    async for item in stream:
-        yield cast("Part", item) if foreign else ((), "updates", item)
-
-
-def as_question(interrupt: Interrupt) -> Interrupt:
-    """Return a foreign graph's interrupt as a question to the user, under the same id."""
-    from langgraph.types import Interrupt
-
-    value = cast("object", interrupt.value)
-    text = value if isinstance(value, str) else str(value)
-    card = events.AskUser(questions=[events.Question(question=text[:NOTE_LIMIT] or "Go on?")])
-    asked: dict[str, Any] = {
-        "kind": InterruptKind.ASK_USER,
-        "message": text[:NOTE_LIMIT],
-        InterruptKind.ASK_USER.value: card.model_dump(),
-        "call_ids": [],
-    }
-    return Interrupt(value=asked, id=interrupt.id)
-
-
-def as_resumed(value: Mapping[str, Any]) -> Any:
-    """Return what the graph's own `interrupt(…)` gives back: the answer's text."""
-    return value["answers"][0]

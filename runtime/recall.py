@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.errors import NotFound
 from core.records import RunRecord
-from runtime.rows import owner_of
 from runtime.sink import Partial
 from storage.database import Database
 
@@ -26,7 +23,7 @@ class Recalled:
     called: set[str] = field(default_factory=set[str])
     """Calls that watchers have seen begin."""
     stored: set[str] = field(default_factory=set[str])
-    """Messages whose text was shown and that are stored whole."""
+    """Messages of the run that are stored."""
     spoken: dict[str, Partial] = field(default_factory=dict[str, Partial])
     """Text that was shown of messages which are not stored whole."""
 
@@ -66,9 +63,8 @@ async def recall(database: Database, run: RunRecord) -> Recalled:
             if len(events) < PAGE:
                 break
             seq = events[-1].seq
-        for message_id in tuple(recalled.spoken):
-            with contextlib.suppress(NotFound):
-                await work.messages.get(owner_of(run), message_id)
-                del recalled.spoken[message_id]
-                recalled.stored.add(message_id)
+        stored = await work.messages.of_run(run.id)
+    recalled.stored = {message.id for message in stored if message.role == "assistant"}
+    for message_id in recalled.spoken.keys() & recalled.stored:
+        del recalled.spoken[message_id]
     return recalled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,13 +35,27 @@ class Closing:
 class Thread:
     """One session's thread, seen through the graph that carries out its runs."""
 
-    def __init__(self, graph: Graph, session_id: str) -> None:
+    def __init__(self, graph: Graph, session_id: str, foreign_run: str | None = None) -> None:
+        """Take the thread of a session.
+
+        Args:
+            graph: carries out its runs.
+            session_id: whose thread it is.
+            foreign_run: id of the run in which an extension's own graph does the work: what that
+                has in its own state belongs to the conversation.
+        """
         self.graph = graph
         self.config: RunnableConfig = {"configurable": {"thread_id": session_id}}
+        self._foreign_run = foreign_run
 
     async def snapshot(self) -> StateSnapshot:
         """Return the state at the last checkpoint."""
-        return await self.graph.aget_state(self.config)
+        within = self._foreign_run is not None
+        return await self.graph.aget_state(self.config, subgraphs=within)
+
+    def conversation(self, snapshot: StateSnapshot) -> list[AnyMessage]:
+        """Return the messages of a snapshot, those of a foreign graph at work included."""
+        return [*messages_in(snapshot), *self._within(snapshot)]
 
     async def settle(
         self,
@@ -49,7 +63,6 @@ class Thread:
         *,
         message: HumanMessage | None,
         partial: AIMessage | None,
-        foreign_run: str | None = None,
     ) -> list[AnyMessage]:
         """Leave the thread well paired and ready for the next message.
 
@@ -60,8 +73,6 @@ class Thread:
             closing: the reason given for each call without a result.
             message: the run's message, added where the graph never got it.
             partial: what the model had said when it was stopped.
-            foreign_run: id of the run, where an extension's own graph does its work; what that
-                has in its own state is taken over.
 
         Returns:
             The thread's messages, the added ones included.
@@ -70,8 +81,8 @@ class Thread:
 
         from graphs.settle import SETTLE_AS, settling_messages
 
-        snapshot = await self.graph.aget_state(self.config, subgraphs=foreign_run is not None)
-        within = messages_within(snapshot, foreign_run) if foreign_run else []
+        snapshot = await self.snapshot()
+        within = self._within(snapshot)
         unfinished = bool(snapshot.next)
         if unfinished:
             # Takes over what finished tasks of the broken step have written, drops the rest.
@@ -111,6 +122,15 @@ class Thread:
         if gone:
             await self.graph.aupdate_state(self.config, {"messages": gone}, as_node=SETTLE_AS)
 
+    def _within(self, snapshot: StateSnapshot) -> list[AnyMessage]:
+        """Return what a foreign graph that is not at its end has added so far."""
+        if self._foreign_run is None:
+            return []
+        from graphs.foreign import added_by
+
+        given = {str(one.id) for one in messages_in(snapshot)}
+        return list(added_by(self._foreign_run, _states_within(snapshot), given))
+
 
 def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     """Return the conversation that a snapshot holds."""
@@ -118,25 +138,18 @@ def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     return list(values.get("messages") or [])
 
 
-def messages_within(snapshot: StateSnapshot, run_id: str) -> list[AnyMessage]:
-    """Return what a foreign graph, stopped in its work, has added to the conversation.
-
-    Args:
-        snapshot: taken with those of the graphs inside.
-        run_id: gives the messages their ids.
-    """
+def _states_within(snapshot: StateSnapshot) -> Iterator[Any]:
+    """Give the messages of the graphs within, and those of tasks that ended beside others."""
     from langgraph.types import StateSnapshot
 
-    from graphs.foreign import in_run
-
-    known = {one.id for one in messages_in(snapshot)}
-    return [
-        in_run(run_id, one)
-        for task in snapshot.tasks
-        if isinstance(task.state, StateSnapshot)
-        for one in messages_in(task.state)
-        if isinstance(one, AIMessage | ToolMessage) and one.id not in known
-    ]
+    for task in snapshot.tasks:
+        if not isinstance(task.state, StateSnapshot):
+            continue
+        yield from messages_in(task.state)
+        for ended in task.state.tasks:
+            result = cast("object", ended.result)
+            if isinstance(result, Mapping):
+                yield from cast("Mapping[str, Any]", result).get("messages") or ()
 
 
 def summary_in(snapshot: StateSnapshot) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from core.registry import Assembly
 from core.settings import Settings
 from core.tooling import AgentSpec, ToolSpec
 from runtime.drive import Drive
+from runtime.foreign import ForeignStream
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
 from runtime.preload import graphs_loaded
@@ -96,11 +97,12 @@ class Workshop:
         return Drive(
             run=run,
             ctx=dataclasses.replace(ctx, skills=shelf, files=SkilledFiles(ctx.files, shelf)),
-            thread=await self.thread(agent, run.session_id),
+            thread=await self.thread(agent, run.session_id, run.id),
             writer=writer,
             sink=sink,
             ledger=ledger,
             recalled=recalled,
+            foreign=ForeignStream(ctx, ledger, recalled) if agent.graph is not None else None,
         )
 
     def agent(self, name: str) -> AgentSpec:
@@ -122,12 +124,19 @@ class Workshop:
         """
         return skill_parts(self.agent(agent), await self._parts.skills.shelf(principal))
 
-    async def thread(self, agent: AgentSpec, session_id: str) -> Thread:
-        """Return a session's thread, with a checkpointer of its own."""
+    async def thread(self, agent: AgentSpec, session_id: str, run_id: str | None = None) -> Thread:
+        """Return a session's thread, with a checkpointer of its own.
+
+        Args:
+            agent: whose graph is used.
+            session_id: whose thread it is.
+            run_id: the run that is carried out, if one is.
+        """
         await graphs_loaded()
         from graphs.agent import agent_graph
 
-        return Thread(agent_graph(agent, self._database.checkpointer()), session_id)
+        foreign = run_id if agent.graph is not None else None
+        return Thread(agent_graph(agent, self._database.checkpointer()), session_id, foreign)
 
     def any_agent(self, name: str) -> AgentSpec:
         """Return an agent by name, or the default one where it is gone.

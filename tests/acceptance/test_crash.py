@@ -9,6 +9,7 @@ import pytest
 from tests.acceptance.client import new_key, parts_of, text_of, types_of, wait_until
 from tests.acceptance.conftest import Connect, provider
 from tests.support.extension_folders import add
+from tests.support.foreign_graphs import graph_code
 from tests.support.postmaster import kill_postmaster
 from tests.support.process import end, server, start_server
 from tests.support.scripted_server import ScriptedServer
@@ -129,38 +130,17 @@ def test_a_run_handed_over_by_a_told_server_is_carried_on_by_the_next(
         assert texts == ["slow", "whole"]
 
 
-GRAPH = """
-import httpx2 as httpx
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
-
+GRAPH = '''
 @tool
 def note(text: str) -> str:
-    \"\"\"Note a text.\"\"\"
-    with open({path!r}, "a") as file:
+    """Note a text."""
+    with open(PATH, "a") as file:
         file.write(text)
     return "noted"
 
-def build():
-    client = httpx.AsyncClient(trust_env=False)
-    model = ChatOpenAI(
-        base_url={base_url!r}, api_key="k", model="m", max_retries=0, http_async_client=client
-    ).bind_tools([note])
-    async def think(state):
-        return {{"messages": [await model.ainvoke(state["messages"])]}}
-    graph = StateGraph(MessagesState)
-    graph.add_node("think", think)
-    graph.add_node("tools", ToolNode([note]))
-    graph.add_edge(START, "think")
-    graph.add_conditional_edges("think", tools_condition)
-    graph.add_edge("tools", "think")
-    return graph
-
 def setup(registry):
-    registry.register_subgraph("noter", "Notes.", build)
-"""
+    registry.register_subgraph("noter", "Notes.", lambda: agent([note]))
+'''
 
 
 @pytest.mark.req("EXEC-04", "EXEC-03")
@@ -168,7 +148,7 @@ def test_a_foreign_graph_that_was_cut_down_goes_on_where_it_stood(
     data_dir: Path, scripted: ScriptedServer, tmp_path: Path, connect: Connect
 ) -> None:
     path, gate = tmp_path / "notes", Gate()
-    add(tmp_path / "ext", "noter", GRAPH.format(path=str(path), base_url=scripted.base_url))
+    add(tmp_path / "ext", "noter", graph_code(scripted, GRAPH.replace("PATH", repr(str(path)))))
     options = {**provider(scripted), "GW_EXTENSIONS_PATH": str(tmp_path / "ext")}
     scripted.play(
         call("note", {"text": "once."}, id="the-note"),

@@ -14,34 +14,13 @@ from tests.scenarios.conftest import Opener
 from tests.scenarios.whole import history, results, texts, types, whole
 from tests.support.app import frames_of
 from tests.support.extension_folders import add, forgotten
+from tests.support.foreign_graphs import graph_code
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import Gate, calls, hold, say
 
 WORKS = {"agent": "worker"}
 
-MODEL = """
-import asyncio
-import httpx2 as httpx
-from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.types import interrupt
-
-# Nothing is left open when the test ends.
-client = httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0), trust_env=False)
-
-def model(**more):
-    return ChatOpenAI(
-        base_url={base_url!r}, api_key="k", model="foreign", max_retries=0,
-        http_async_client=client, **more,
-    )
-"""
-
-WORKER = (
-    MODEL
-    + '''
+WORKER = '''
 @tool
 def double(number: int) -> int:
     """Double a number."""
@@ -53,71 +32,37 @@ async def wait() -> str:
     await asyncio.Event().wait()
     return ""
 
-def build():
-    graph = StateGraph(MessagesState)
-    asked = model(stream_usage=True).bind_tools([double, wait])
-    async def think(state):
-        return {{"messages": [await asked.ainvoke(state["messages"])]}}
-    graph.add_node("think", think)
-    graph.add_node("tools", ToolNode([double, wait]))
-    graph.add_edge(START, "think")
-    graph.add_conditional_edges("think", tools_condition)
-    graph.add_edge("tools", "think")
-    return graph
-
 def setup(registry):
-    registry.register_subgraph("worker", "Doubles.", build, label="Worker")
+    registry.register_subgraph("worker", "Doubles.", lambda: agent([double, wait]), label="Worker")
 '''
-)
 
-ASKER = (
-    MODEL
-    + """
-def build():
-    graph = StateGraph(MessagesState)
-    async def draft(state):
-        await model().ainvoke("draft something")
-        return {{}}
-    def ask(state):
-        name = interrupt("Whose letter is it?")
-        return {{"messages": [AIMessage(f"A letter for {{name}}.")]}}
-    graph.add_node("draft", draft)
-    graph.add_node("ask", ask)
-    graph.add_edge(START, "draft")
-    graph.add_edge("draft", "ask")
-    return graph.compile()
+ASKER = """
+async def draft(state):
+    await model().ainvoke("draft something")
+    return {}
+
+def ask(state):
+    name = interrupt("Whose letter is it?")
+    return {"messages": [AIMessage(f"A letter for {name}.")]}
 
 def setup(registry):
+    build = lambda: line(("draft", draft), ("ask", ask)).compile()
     registry.register_subgraph("asker", "Writes letters.", build)
 """
-)
 
-LOOPER = """
-from langgraph.graph import START, MessagesState, StateGraph
+ODD = """
+def nothing(state):
+    return {}
 
-def build():
-    graph = StateGraph(MessagesState)
-    graph.add_node("round", lambda state: {})
-    graph.add_edge(START, "round")
+def looper():
+    graph = line(("round", nothing))
     graph.add_edge("round", "round")
     return graph
 
-def mute():
-    graph = StateGraph(MessagesState)
-    graph.add_node("nothing", lambda state: {})
-    graph.add_edge(START, "nothing")
-    return graph
-
-def faulty():
-    graph = StateGraph(MessagesState)
-    graph.add_node("fall", lambda state: 1 / 0)
-    graph.add_edge(START, "fall")
-    return graph
-
 def setup(registry):
-    registry.register_subgraph("looper", "Never ends.", build)
-    registry.register_subgraph("faulty", "Falls.", faulty)
-    registry.register_subgraph("mute", "Says nothing.", mute)
+    registry.register_subgraph("looper", "Never ends.", looper)
+    registry.register_subgraph("faulty", "Falls.", lambda: line(("fall", lambda state: 1 / 0)))
+    registry.register_subgraph("mute", "Says nothing.", lambda: line(("nothing", nothing)))
 """
 
 
@@ -131,7 +76,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 async def test_a_foreign_graph_streams_calls_tools_and_is_kept(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "worker", WORKER.format(base_url=scripted.base_url))
+    add(folder, "worker", graph_code(scripted, WORKER))
     scripted.on(
         "double 21",
         calls([("double", {"number": 21}, "call_a")], text="Let me see."),
@@ -180,7 +125,7 @@ async def test_a_foreign_graph_streams_calls_tools_and_is_kept(
 async def test_a_foreign_graphs_interrupt_is_asked_and_its_drafts_are_taken_back(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "asker", ASKER.format(base_url=scripted.base_url))
+    add(folder, "asker", graph_code(scripted, ASKER))
     scripted.on("draft something", say("Dear nobody,"))
     async with open_served(extensions_path=str(folder)) as served:
         reply = await served.chat("write", agent="asker")
@@ -202,8 +147,8 @@ async def test_a_foreign_graphs_interrupt_is_asked_and_its_drafts_are_taken_back
 async def test_a_foreign_graph_that_goes_wrong_ends_in_a_named_error(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "looper", LOOPER)
-    add(folder, "worker", WORKER.format(base_url=scripted.base_url))
+    add(folder, "looper", graph_code(scripted, ODD))
+    add(folder, "worker", graph_code(scripted, WORKER))
     async with open_served(extensions_path=str(folder), max_steps=7) as served:
         assert (await served.chat("go", agent="looper")).last["code"] == "step_limit"
         assert (await served.chat("go", agent="mute")).last["code"] == "graph_gave_nothing"
@@ -231,7 +176,7 @@ async def test_a_runs_budgets_hold_for_a_foreign_graph_too(
     limits: dict[str, int],
     code: str,
 ) -> None:
-    add(folder, "worker", WORKER.format(base_url=scripted.base_url))
+    add(folder, "worker", graph_code(scripted, WORKER))
     rounds = [calls([("double", {"number": 1}, f"round-{turn}")], text="On.") for turn in range(4)]
     if code == "time_budget":
         rounds = [hold(rounds[0], Gate())]
@@ -250,7 +195,7 @@ async def test_a_runs_budgets_hold_for_a_foreign_graph_too(
 async def test_a_cancelled_foreign_graph_keeps_what_it_said(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "worker", WORKER.format(base_url=scripted.base_url))
+    add(folder, "worker", graph_code(scripted, WORKER))
     turn = say("These words stay.", size=100)
     scripted.on("long", hold(turn, Gate(), after=2))
     scripted.on("short", say("Short."))
@@ -282,7 +227,7 @@ async def test_a_cancelled_foreign_graph_keeps_what_it_said(
 async def test_calls_of_a_cancelled_foreign_graph_get_their_results(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "worker", WORKER.format(base_url=scripted.base_url))
+    add(folder, "worker", graph_code(scripted, WORKER))
     scripted.on(
         "both",
         calls([("double", {"number": 2}, "ended")], text="First."),
@@ -310,31 +255,25 @@ async def test_calls_of_a_cancelled_foreign_graph_get_their_results(
         assert roles == ["user", "assistant", "tool", "assistant", "tool", "user"]
 
 
-EDITOR = (
-    MODEL
-    + """
-def build():
-    graph = StateGraph(MessagesState)
-    async def answer(state):
-        said = await model().ainvoke(state["messages"])
-        return {{"messages": [said.model_copy(update={{"content": said.text.upper()}})]}}
-    graph.add_node("answer", answer)
-    graph.add_node("sign", lambda state: {{"messages": [("ai", "Signed.")]}})
-    graph.add_edge(START, "answer")
-    graph.add_edge("answer", "sign")
-    return graph
+EDITOR = """
+async def answer(state):
+    said = await model().ainvoke(state["messages"])
+    return {"messages": [said.model_copy(update={"content": said.text.upper()})]}
+
+def sign(state):
+    return {"messages": [("ai", "Signed.")]}
 
 def setup(registry):
+    build = lambda: line(("answer", answer), ("sign", sign))
     registry.register_subgraph("editor", "Shouts.", build)
 """
-)
 
 
 @pytest.mark.req("EXEC-04", "EXEC-37")
 async def test_what_is_shown_of_a_foreign_graph_is_what_is_kept(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "editor", EDITOR.format(base_url=scripted.base_url))
+    add(folder, "editor", graph_code(scripted, EDITOR))
     scripted.on("say it", say("quietly"))
     async with open_served(extensions_path=str(folder)) as served:
         reply = await served.chat("say it", agent="editor")
