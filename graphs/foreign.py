@@ -46,7 +46,7 @@ def built(build: Callable[[], Any]) -> Graph:
         raise ValueError("The graph's state or its output has no `messages`.")
     if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
         raise ValueError(
-            "Breakpoints (interrupt_before, interrupt_after) ask nothing: interrupt()."
+            "It has breakpoints (interrupt_before, interrupt_after), which ask nothing."
         )
     # The run's own saver is inherited from the graph around it.
     return graph.copy({"checkpointer": None})

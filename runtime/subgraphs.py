@@ -56,6 +56,9 @@ def _built(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> Any:
         return built(said.build)
     except Exception as error:  # boundary: an extension's code; all faults are told together
         what = f"The graph cannot be built: {type(error).__name__}: {error}"
-        cure = "build() takes no argument and returns a StateGraph whose state has `messages`."
+        cure = (
+            "build() takes no argument and returns a StateGraph whose state has `messages`. "
+            "To ask the user, a node calls interrupt(…)."
+        )
         faults.append(Fault(place, what, cure))
         return None

@@ -282,5 +282,5 @@ def setup(registry):
     with pytest.raises(ConfigError) as raised:
         checked(settings, SystemClock())
     [fault] = raised.value.faults
-    assert "interrupt()" in fault.what
-    assert fault.cure
+    assert "interrupt_before" in fault.what
+    assert "interrupt(…)" in fault.cure
