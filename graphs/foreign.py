@@ -12,13 +12,13 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Interrupt
 
 from core.context import RunContext
-from nodes.call_graph import CALL_GRAPH, added_by, graph_caller
+from nodes.call_graph import CALL_GRAPH, added_by, graph_caller, messages_written
 from nodes.cards import note_card
 from nodes.finish import finish
 from nodes.prepare import prepare
 from nodes.state import ChatState
 
-__all__ = ["added_by", "around", "as_question", "as_resumed", "built"]
+__all__ = ["added_by", "around", "as_question", "as_resumed", "built", "messages_written"]
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 

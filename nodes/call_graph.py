@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
@@ -80,6 +80,20 @@ def added_by(
         for message in messages
         if isinstance(message, AIMessage | ToolMessage) and message.id not in given
     ]
+
+
+def messages_written(change: Any) -> list[Any]:
+    """Return what a step of a graph wrote to `messages`, in whatever form.
+
+    Args:
+        change: what LangGraph gives for a task: a mapping, a list of them where it wrote
+            several times, or something without messages.
+    """
+    written: list[Any] = []
+    for one in change if isinstance(change, list) else [change]:
+        messages = one.get("messages") if isinstance(one, Mapping) else None
+        written += messages if isinstance(messages, list) else [messages]
+    return written
 
 
 # Helpers --------------------------------------------------------------------------------

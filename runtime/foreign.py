@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
@@ -35,7 +35,7 @@ class ForeignStream:
         self._ctx = ctx
         self._ledger = ledger
         self._recalled = recalled
-        self._shown: dict[str, str] = {}
+        self._shown: dict[str, list[str]] = {}
         """Text of messages that no turn is known to keep."""
         self._spent: dict[str, UsageMetadata | None] = {}
         """Model calls whose answer is no turn yet, with what their pieces told of usage."""
@@ -54,10 +54,11 @@ class ForeignStream:
         if isinstance(message, AIMessageChunk) or message.usage_metadata:
             if message_id not in self._spent:
                 self._check_budgets()
-            told = add_usage(self._spent.get(message_id), message.usage_metadata)
-            self._spent[message_id] = told if any(told.values()) else None
+                self._spent[message_id] = None
+            if message.usage_metadata:
+                self._spent[message_id] = add_usage(self._spent[message_id], message.usage_metadata)
         if message.text:
-            self._shown[message_id] = self._shown.get(message_id, "") + message.text
+            self._shown.setdefault(message_id, []).append(message.text)
             self._ctx.sink.token(message_id, message.text)
 
     def step(self, update: Mapping[str, Any]) -> list[AnyMessage]:
@@ -65,15 +66,9 @@ class ForeignStream:
 
         A form that only the graph's own reducer can read waits for the graph's end.
         """
-        from graphs.foreign import added_by
+        from graphs.foreign import added_by, messages_written
 
-        written: list[Any] = []
-        for change in update.values():
-            # A task that wrote several times gives a list.
-            for one in cast("list[Any]", change if isinstance(change, list) else [change]):
-                if isinstance(one, Mapping):
-                    messages = cast("Mapping[str, Any]", one).get("messages")
-                    written += messages if isinstance(messages, list) else [messages]
+        written = [one for change in update.values() for one in messages_written(change)]
         return list(added_by(self._ctx.run_id, written, self._ctx.drive.given))
 
     def turn(self, turn: AIMessage) -> bool:
@@ -91,7 +86,7 @@ class ForeignStream:
         if message_id not in self._recalled.stored:
             self._rename(message_id, turn.text)
             self._count_turn(message_id, turn)
-            if self._shown.pop(message_id, "") != turn.text:
+            if "".join(self._shown.pop(message_id, ())) != turn.text:
                 self._ctx.sink.reset(message_id, CHANGED)
                 self._ctx.sink.token(message_id, turn.text)
         self._tell_calls(turn)
@@ -109,7 +104,7 @@ class ForeignStream:
             yield
         finally:
             for message_id, usage in self._spent.items():
-                self._add("graph", usage, "", self._shown.get(message_id, ""))
+                self._add("graph", usage, "", "".join(self._shown.get(message_id, ())))
             self._spent.clear()
 
     # Helpers ----------------------------------------------------------------------------
@@ -126,7 +121,7 @@ class ForeignStream:
         """Find an answer that its model named only at its end: it was shown under another id."""
         if message_id in self._shown:
             return
-        twin = next((one for one, shown in self._shown.items() if shown == text), None)
+        twin = next((one for one, shown in self._shown.items() if "".join(shown) == text), None)
         if twin is not None:
             del self._shown[twin]
             self._spent[message_id] = self._spent.pop(twin, None)

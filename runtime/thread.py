@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -142,14 +142,14 @@ def _states_within(snapshot: StateSnapshot) -> Iterator[Any]:
     """Give the messages of the graphs within, and those of tasks that ended beside others."""
     from langgraph.types import StateSnapshot
 
+    from graphs.foreign import messages_written
+
     for task in snapshot.tasks:
         if not isinstance(task.state, StateSnapshot):
             continue
         yield from messages_in(task.state)
         for ended in task.state.tasks:
-            result = cast("object", ended.result)
-            if isinstance(result, Mapping):
-                yield from cast("Mapping[str, Any]", result).get("messages") or ()
+            yield from messages_written(ended.result)
 
 
 def summary_in(snapshot: StateSnapshot) -> dict[str, Any]:
