@@ -53,6 +53,13 @@ class GraphGaveNothing(RunError):
     cure = "Whoever wrote the graph lets it end with a message of the assistant."
 
 
+class MiddlewareFailed(RunError):
+    """A middleware of this agent failed; the log has the cause under the trace id."""
+
+    code = "middleware_failed"
+    cure = "Send another message to go on, or look into the middleware with the log."
+
+
 class OutputTruncated(RunError):
     """The model hit its output limit in the middle of tool calls three times in a row."""
 

@@ -5,7 +5,7 @@ Nobody looks anything up: `runtime` and `server` build the objects and pass them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -148,8 +148,11 @@ class ModelHandle(Protocol):
         message_id: str,
         sink: TokenSink | None = None,
         max_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send the messages and return one whole `AIMessage` with that id.
+
+        `options` are further fields of the request, such as `tool_choice` or `temperature`.
 
         Text goes to `sink` as it comes. The message carries `usage_metadata` (or none) and
         `response_metadata` with `finish_reason`, `model`, `request_id`, `usage_source`.

@@ -17,6 +17,9 @@ BUILT_IN = "core"
 ServiceFactory = Callable[[Mapping[str, Any]], AbstractAsyncContextManager[Any]]
 """Makes a service from those it requires, and from no others."""
 
+MiddlewareFactory = Callable[[Mapping[str, Any]], Any]
+"""Makes a LangChain `AgentMiddleware` from the services it requires, and from no others."""
+
 
 class ToolDeclaration(NamedTuple):
     """A function as registered, unchecked."""
@@ -62,6 +65,20 @@ class ServiceDeclaration(NamedTuple):
     extension: str = "?"
 
 
+class MiddlewareDeclaration(NamedTuple):
+    """A LangChain middleware as registered, unchecked."""
+
+    name: str
+    factory: MiddlewareFactory
+    requires: Sequence[str]
+    targets: Sequence[str] | None
+    before: Sequence[str]
+    after: Sequence[str]
+    harmless: bool
+    where: str
+    extension: str = "?"
+
+
 class RouterDeclaration(NamedTuple):
     """A router as registered, unchecked; the room `api` knows what it is."""
 
@@ -78,6 +95,7 @@ class Registry:
     agents: list[AgentDeclaration] = field(default_factory=list[AgentDeclaration])
     subgraphs: list[SubgraphDeclaration] = field(default_factory=list[SubgraphDeclaration])
     services: list[ServiceDeclaration] = field(default_factory=list[ServiceDeclaration])
+    middleware: list[MiddlewareDeclaration] = field(default_factory=list[MiddlewareDeclaration])
     routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
@@ -162,6 +180,45 @@ class Registry:
             ServiceDeclaration(name, factory, requires, self.where, self.extension)
         )
 
+    def register_middleware(  # noqa: PLR0913 - the public form of EXT-04
+        self,
+        name: str,
+        factory: MiddlewareFactory,
+        requires: Sequence[str] = (),
+        targets: Sequence[str] | None = None,
+        before: Sequence[str] = (),
+        after: Sequence[str] = (),
+        *,
+        harmless: bool = False,
+    ) -> None:
+        """Offer a LangChain `AgentMiddleware`, ready-made or your own, to agents.
+
+        Args:
+            name: what `before`, `after` and `GET /api/model` call it.
+            factory: takes a read-only mapping of the services in `requires` and gives a new
+                instance. Free of side effects: it is tried at the start and called once for
+                each target. An instance is shared by all runs of its agent.
+            requires: services that it uses.
+            targets: agents that get it; missing: the default agent.
+            before: middleware that stands further in than this one. The first is outermost.
+            after: middleware that stands further out than this one.
+            harmless: whether it never changes what the model says. Tokens are shown as they
+                come only where all that could change them are harmless.
+        """
+        self.middleware.append(
+            MiddlewareDeclaration(
+                name,
+                factory,
+                requires,
+                targets,
+                before,
+                after,
+                harmless,
+                self.where,
+                self.extension,
+            )
+        )
+
     def register_router(self, router: Any) -> None:
         """Offer a FastAPI `APIRouter` under `/api/ext/<name of the extension>`.
 
@@ -182,6 +239,19 @@ class ServiceSpec:
     name: str
     factory: ServiceFactory
     requires: tuple[str, ...]
+    where: str
+    extension: str
+
+
+@dataclass(frozen=True, slots=True)
+class MiddlewareSpec:
+    """A middleware that passed every check; instances are made once services run."""
+
+    name: str
+    factory: MiddlewareFactory
+    requires: tuple[str, ...]
+    targets: tuple[str, ...]
+    harmless: bool
     where: str
     extension: str
 
@@ -209,6 +279,8 @@ class Assembly:
     """Folders of skills with the extension that brought them."""
     services: tuple[ServiceSpec, ...] = ()
     """In the order in which they start."""
+    middleware: tuple[MiddlewareSpec, ...] = ()
+    """In the order in which they wrap, the outermost first."""
     routers: tuple[RouterDeclaration, ...] = ()
     rebuild: Callable[[], Assembly] = field(default=_never, repr=False)
     """Makes a fresh one from the same definitions; raises `ConfigError`."""

@@ -145,6 +145,8 @@ class AgentSpec:
     """Overrides of `core.context.Limits` by field name."""
     graph: Any = None
     """The compiled graph of one that an extension registered whole, in place of our loop."""
+    middleware: Any = None
+    """A `nodes.middleware.stack.Stack` where middleware has this agent as its target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,15 @@ from core.context import RunContext
 from core.errors import (
     ContextExhausted,
     ContextOverflow,
-    ModelCallLimit,
     OutputTruncated,
     ProviderJunk,
     ProviderRefused,
-    StepLimit,
-    TimeBudget,
-    TokenBudget,
 )
 from core.events import Progress, Thinking
 from core.faults import fault
 from core.ids import derived_id
 from nodes.asking import count_usage, request_of, request_size, schemas_of
+from nodes.budgets import check_budgets
 from nodes.sorting import sort_calls
 from nodes.state import State, calls_of, loop_of
 from nodes.tokens import usable_window
@@ -42,6 +39,32 @@ async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, An
         OutputTruncated: three turns in a row hit the output limit in their calls.
         ProviderError: the provider failed.
     """
+    ctx, loop, message_id = begin_turn(state, runtime)
+    request = request_of(state, ctx)
+    try:
+        answer = await ctx.model.ask(
+            request, tools=schemas_of(ctx), message_id=message_id, sink=ctx.sink
+        )
+    except ContextOverflow:
+        return overflowed(ctx, loop, message_id)
+    fault("llm.reply.before_save")
+    loop["tokens"] += count_usage(ctx, "turn", request, answer)
+    answered(answer, loop)
+    return unanswered(answer, ctx, loop) or {
+        "messages": [answer],
+        "loop": loop,
+        "decisions": await sorted_calls(answer, ctx, loop),
+    }
+
+
+def begin_turn(
+    state: State, runtime: Runtime[RunContext]
+) -> tuple[RunContext, dict[str, Any], str]:
+    """Check the budgets, say that the model thinks, and count the turn.
+
+    Returns:
+        The run, its counters, and the id of the turn's message.
+    """
     ctx = runtime.context
     loop = loop_of(state)
     check_budgets(ctx, loop)
@@ -52,52 +75,44 @@ async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, An
     loop["model_calls"] += 1
     info = runtime.execution_info
     message_id = derived_id(ctx.run_id, info.task_id if info else "")
-    try:
-        request, answer = await _ask(state, ctx, message_id)
-    except ContextOverflow:
-        if loop["overflow"] == "summarised" or not ctx.limits.compact:
-            raise ContextExhausted from None
-        # Some servers notice in the middle of the answer.
-        ctx.sink.reset(message_id, "The conversation is too long and is shortened first.")
-        return {"loop": loop | {"overflow": "told"}}
-    fault("llm.reply.before_save")
-    loop["tokens"] += count_usage(ctx, "turn", request, answer)
-    loop["overflow"] = ""
-    loop["context_tokens"] = _context_tokens(answer)
-    return await _judged(answer, ctx, loop)
-
-
-def check_budgets(ctx: RunContext, loop: dict[str, Any]) -> None:
-    """Raise the named end of a run whose budget is used up."""
-    limits = ctx.limits
-    if limits.seconds and ctx.seconds_worked() >= limits.seconds:
-        raise TimeBudget(details={"seconds": limits.seconds})
-    if limits.tokens and loop["tokens"] >= limits.tokens:
-        raise TokenBudget(details={"tokens": limits.tokens})
-    if loop["steps"] >= limits.steps:
-        raise StepLimit(details={"steps": limits.steps})
-    if loop["model_calls"] >= limits.model_calls:
-        raise ModelCallLimit(details={"model_calls": limits.model_calls})
-
-
-async def _ask(state: State, ctx: RunContext, message_id: str) -> tuple[list[Any], AIMessage]:
     if ctx.attempt > 1 and not ctx.drive.asked:
         # The attempt before this one may have shown text of this very turn.
         ctx.sink.reset(message_id, "The turn is repeated after an interruption.")
     ctx.drive.asked = True
-    request = request_of(state, ctx)
-    answer = await ctx.model.ask(
-        request, tools=schemas_of(ctx), message_id=message_id, sink=ctx.sink
-    )
-    return request, answer
+    return ctx, loop, message_id
 
 
-async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict[str, Any]:
-    """Return the update of a turn: its calls sorted, or its emptiness counted."""
+def overflowed(ctx: RunContext, loop: dict[str, Any], message_id: str) -> dict[str, Any]:
+    """Return the update that lets a request be shortened which was too long.
+
+    Raises:
+        ContextExhausted: it was shortened already, or must not be.
+    """
+    if loop["overflow"] == "summarised" or not ctx.limits.compact:
+        raise ContextExhausted from None
+    # Some servers notice in the middle of the answer.
+    ctx.sink.reset(message_id, "The conversation is too long and is shortened first.")
+    return {"loop": loop | {"overflow": "told"}}
+
+
+def answered(answer: AIMessage, loop: dict[str, Any]) -> None:
+    """Note what the provider told with an answer."""
     metadata = answer.response_metadata
     # The provider's adapter tells a cut turn also where the server relabels it (L12).
-    cut = bool(metadata.get("truncated")) or metadata.get("finish_reason") == "length"
-    calls = calls_of(answer)
+    loop["cut"] = bool(metadata.get("truncated")) or metadata.get("finish_reason") == "length"
+    loop["overflow"] = ""
+    loop["context_tokens"] = _context_tokens(answer)
+
+
+def unanswered(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the update by which an empty turn is asked anew; None for any other turn.
+
+    Raises:
+        OutputTruncated: the output limit was used up before anything was said.
+        ProviderJunk: the second empty turn in a row.
+        ProviderRefused: a content filter cut the answer.
+    """
+    cut, calls = loop["cut"], calls_of(answer)
     if not calls and not answer.text.strip():
         loop["empty"] += 1
         if loop["empty"] < _EMPTY_TURNS:
@@ -107,14 +122,19 @@ async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> d
         if cut:
             raise OutputTruncated("The model used up its output limit before it answered.")
         raise ProviderJunk(f"{ctx.model.provider} gave an empty answer twice in a row.")
-    if not calls and metadata.get("filtered"):
+    if not calls and answer.response_metadata.get("filtered"):
         raise ProviderRefused(f"The content filter of {ctx.model.provider} cut the answer short.")
-    if not calls and cut:
-        ctx.emit(Progress(message=CUT))
     loop["empty"] = 0
+    return None
+
+
+async def sorted_calls(turn: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict[str, Any]:
+    """Return how a turn's calls are sorted; says where a turn without any was cut."""
+    cut, calls = loop["cut"], calls_of(turn)
+    if cut and not calls:
+        ctx.emit(Progress(message=CUT))
     loop["truncated"] = loop["truncated"] + 1 if cut and calls else 0
-    decisions = await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}
-    return {"messages": [answer], "loop": loop, "decisions": decisions}
+    return await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}
 
 
 def too_often_truncated(loop: dict[str, Any]) -> bool:

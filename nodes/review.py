@@ -15,7 +15,7 @@ from core.ids import derived_id
 from core.log import get_logger
 from core.text import fenced
 from nodes.asking import count_usage, request_of, short_enough
-from nodes.call_model import check_budgets
+from nodes.budgets import check_budgets
 from nodes.state import State, loop_of
 from nodes.tokens import usable_window
 

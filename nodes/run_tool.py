@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -32,6 +32,10 @@ HINT = (
 _log = get_logger(__name__)
 
 
+Carry = Callable[[Mapping[str, Any], CallContext, RunContext], Awaitable[Outcome]]
+"""Carries a call out that is to run; raises nothing but the run's own cancellation."""
+
+
 async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Carry out the call, or say why not. Ends with exactly one result, whatever the tool does.
 
@@ -39,15 +43,22 @@ async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> 
         payload: `call`, the `decision` about it, and from the state `turn`, `loop`, `before`.
         runtime: carries the run.
     """
+    return await run_by(carried_out, payload, runtime)
+
+
+async def run_by(
+    carry: Carry, payload: Mapping[str, Any], runtime: Runtime[RunContext]
+) -> dict[str, Any]:
+    """Do what `run_tool` does, with a way of its own to carry the call out."""
     ctx = runtime.context
     call, decision = payload["call"], payload.get("decision")
-    ctx.emit(_begun(call, ctx))
+    ctx.emit(begun(call, ctx))
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
     outcome = settled(call, decision)
     if outcome is None:
         fault("tool.before")
-        outcome = await _carried_out(payload, about, ctx)
+        outcome = await carry(payload, about, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
@@ -93,7 +104,8 @@ def _plan_approved(given: Mapping[str, Any], reason: str) -> Outcome:
     return completed(data)
 
 
-def _begun(call: Mapping[str, Any], ctx: RunContext) -> ToolCall:
+def begun(call: Mapping[str, Any], ctx: RunContext) -> ToolCall:
+    """Return the event with which a call begins."""
     spec = ctx.tools.get(call["name"])
     return ToolCall(
         tool=call["name"],
@@ -104,14 +116,30 @@ def _begun(call: Mapping[str, Any], ctx: RunContext) -> ToolCall:
     )
 
 
-async def _carried_out(payload: Mapping[str, Any], about: CallContext, ctx: RunContext) -> Outcome:
+async def carried_out(payload: Mapping[str, Any], about: CallContext, ctx: RunContext) -> Outcome:
+    """Call the tool, where nothing speaks against it by now."""
     call = payload["call"]
-    spec = ctx.tools.get(call["name"])
+    refused = forbidden(call["name"], payload, ctx)
+    if refused is not None:
+        return refused
+    outcome = await carry_out(
+        ctx.tools[call["name"]], call["args"], about, timeout=ctx.limits.tool_timeout
+    )
+    return noted(outcome, payload)
+
+
+def forbidden(name: str, payload: Mapping[str, Any], ctx: RunContext) -> Outcome | None:
+    """Return the outcome of a call that must not run now, or None where it may."""
+    spec = ctx.tools.get(name)
     if spec is None:
-        return failed(f"There is no tool {call['name'][:80]!r} any more.")
+        return failed(f"There is no tool {name[:80]!r} any more.")
     if plan_forbids(spec, ctx, loop_of(payload)):
         return failed(PLAN_MODE.format(name=spec.name), "denied")
-    outcome = await carry_out(spec, call["args"], about, timeout=ctx.limits.tool_timeout)
+    return None
+
+
+def noted(outcome: Outcome, payload: Mapping[str, Any]) -> Outcome:
+    """Let the model know where the user changed the arguments."""
     if (payload.get("decision") or {}).get("type") == "edit":
         outcome.meta["edited"] = "The user changed the arguments before the call was carried out."
     return outcome

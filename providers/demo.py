@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class DemoHandle:
         message_id: str,
         sink: TokenSink | None = None,
         max_tokens: int | None = None,  # noqa: ARG002 - the port has it; scenes are short
+        options: Mapping[str, Any] | None = None,  # noqa: ARG002 - the port has it; scenes are fixed
     ) -> AIMessage:
         """Answer by script, word by word; see `core.ports.ModelHandle`. Fails never."""
         asked = _asked(messages, tools)

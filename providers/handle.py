@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ class WireHandle:
         message_id: str,
         sink: TokenSink | None = None,
         max_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> AIMessage:
         """Send the messages and return one whole message; see `core.ports.ModelHandle`.
 
@@ -52,18 +53,20 @@ class WireHandle:
 
         Raises:
             ProviderError: one of its family, with what had arrived in `partial_text`.
+            Invalid: `options` has a field that is never sent.
         """
-        options: dict[str, Any] = {}
-        if tools:
-            options["tools"] = list(tools)
-        if max_tokens:
-            options["max_tokens"] = max_tokens
         model = await self.langchain()
+        fields = dict(options or {})
+        model.check_fields(fields)
+        if tools:
+            fields["tools"] = list(tools)
+        if max_tokens:
+            fields["max_tokens"] = max_tokens
         tries = 0
         while True:
             tries += 1
             try:
-                return await self._once(model, messages, (message_id, sink), options)
+                return await self._once(model, messages, (message_id, sink), fields)
             except errors.ProviderError as error:
                 seen = sink is not None and bool(error.partial_text or error.partial_thinking)
                 wait = None if seen else self.retries.wait(error, tries)

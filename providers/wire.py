@@ -7,7 +7,7 @@ does, in a thread, when a real model is asked for the first time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
@@ -101,6 +101,19 @@ class WireChatModel(ChatOpenAI):
         payload = {key: wanted[key] for key in _FIELDS if wanted.get(key) is not None}
         payload["messages"] = self._encoder.encode(messages)
         return payload
+
+    def check_fields(self, wanted: Iterable[str]) -> None:
+        """Refuse fields of a request that would be left out of it.
+
+        Raises:
+            Invalid: naming them, and those that there are.
+        """
+        unknown = sorted(set(wanted) - set(_FIELDS))
+        if unknown:
+            raise errors.Invalid(
+                f"{self._connection.name} is never sent {', '.join(unknown)}. "
+                f"It takes: {', '.join(_FIELDS)}."
+            )
 
     async def _agenerate(
         self,

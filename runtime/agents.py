@@ -9,7 +9,9 @@ from core.errors import ConfigError, Invalid, NotFound
 from core.log import get_logger
 from core.registry import Assembly
 from core.tooling import AgentSpec, ToolSpec
+from runtime.middleware import equipped
 from runtime.preload import graphs_loaded
+from runtime.services import Services
 from runtime.workshop import approval_tools
 
 log = get_logger(__name__)
@@ -18,8 +20,16 @@ log = get_logger(__name__)
 class Agents:
     """Reads the assembly for people."""
 
-    def __init__(self, assembly: Assembly) -> None:
-        self._assembly = assembly
+    def __init__(self, assembly: Assembly, services: Services) -> None:
+        self._assembly, self._services = assembly, services
+
+    def equip(self) -> None:
+        """Make each agent's middleware, now that services run.
+
+        Raises:
+            ConfigError: a factory fails.
+        """
+        self._assembly.become(equipped(self._assembly, self._services.only))
 
     def list(self) -> list[dict[str, Any]]:
         """Return the agents, the default one first."""
@@ -54,6 +64,16 @@ class Agents:
                 {"name": one.name, "extension": one.extension, "requires": one.requires}
                 for one in assembly.services
             ],
+            "middleware": [
+                {
+                    "name": one.name,
+                    "extension": one.extension,
+                    "targets": one.targets,
+                    "requires": one.requires,
+                    "harmless": one.harmless,
+                }
+                for one in assembly.middleware
+            ],
             "tools": len(assembly.tools),
         }
 
@@ -72,7 +92,7 @@ class Agents:
         """
         try:
             # Schemas are made for every tool, which takes a while.
-            fresh = await asyncio.to_thread(self._assembly.rebuild)
+            fresh = await asyncio.to_thread(self._rebuilt)
         except ConfigError as error:
             faults = [
                 {"where": fault.where, "what": fault.what, "cure": fault.cure}
@@ -85,6 +105,9 @@ class Agents:
 
     # Helpers ----------------------------------------------------------------------------
 
+    def _rebuilt(self) -> Assembly:
+        return equipped(self._assembly.rebuild(), self._services.only)
+
     def _shown(self, agent: AgentSpec) -> dict[str, Any]:
         return {
             "id": agent.name,
@@ -93,6 +116,10 @@ class Agents:
             "tools": list(agent.tools),
             "approval_tools": sorted(approval_tools(self._assembly, agent)),
             "default": agent.name == self._assembly.default_agent,
+            "middleware": [one.name for one in agent.middleware.members]
+            if agent.middleware
+            else [],
+            "holds_back": agent.middleware is not None and agent.middleware.holds_back,
         }
 
     def _shown_tool(self, tool: ToolSpec) -> dict[str, Any]:

@@ -148,9 +148,14 @@ class Drive:
         for node, change in update.items():
             if node == "__interrupt__":
                 return cast("tuple[Interrupt, ...]", change)[0]
-            if isinstance(change, Mapping):
+            if isinstance(change, Mapping) and node not in self._untold():
                 await self._change(cast("Mapping[str, Any]", change))
         return None
+
+    def _untold(self) -> frozenset[str]:
+        """Names of steps whose messages middleware may still change; `judge` tells them."""
+        stack = self.ctx.agent.middleware
+        return frozenset[str]() if stack is None else stack.untold
 
     async def _hear(
         self, foreign: ForeignStream, item: tuple[tuple[str, ...], str, Any]

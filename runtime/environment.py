@@ -88,7 +88,7 @@ class RuntimeEnvironment:
         )
         self.sessions = Sessions(database, self.workshop, stores, clock)
         self.preferences = Preferences(database)
-        self.agents = Agents(assembly)
+        self.agents = Agents(assembly, self.services)
         self.skills = Skills(parts.skills)
         self._titles = Titles(database, models, settings, clock)
         self._listener: Listener | None = None
@@ -105,6 +105,7 @@ class RuntimeEnvironment:
         """
         await self.services.__aenter__()
         try:
+            self.agents.equip()
             await self._begin()
         except BaseException:
             await self.services.__aexit__(None, None, None)

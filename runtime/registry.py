@@ -11,6 +11,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.middleware import middleware_of, tried
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
@@ -44,9 +45,8 @@ def assemble(
         ConfigError: with every fault, each with place and cure.
     """
     options: dict[str, Any] = {"extensions": extensions, "disabled": disabled}
-    rebuild = functools.partial(
-        assemble, registry, hitl_tools, default_agent=default_agent, **options
-    )
+    options["default_agent"] = default_agent
+    rebuild = functools.partial(assemble, registry, hitl_tools, **options)
     faults = list(registry.faults)
     services = services_of(registry.services, faults)
     offered = _offered(registry)
@@ -55,23 +55,30 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
+    middleware = middleware_of(registry, agents, default_agent, faults)
+    brought = tried(middleware, agents, tools, faults)
     skills = checked_folders(registry, faults)
-    _check_settings(hitl_tools, tools, default_agent, agents, faults)
+    _check_settings(hitl_tools, {*tools, *brought}, default_agent, agents, faults)
     if faults:
         raise ConfigError(faults)
-    declared = {name for name, spec in tools.items() if spec.requires_approval}
     return Assembly(
         tools=tools,
         agents=agents,
         default_agent=default_agent,
         extensions=tuple(extensions),
         disabled_extensions=tuple(disabled),
-        approval_tools=frozenset(declared | set(hitl_tools)),
+        approval_tools=_guarded(tools, hitl_tools),
         skills=skills,
         services=services,
+        middleware=middleware,
         routers=tuple(registry.routers),
         rebuild=rebuild,
     )
+
+
+def _guarded(tools: Mapping[str, ToolSpec], hitl_tools: Collection[str]) -> frozenset[str]:
+    declared = {name for name, spec in tools.items() if spec.requires_approval}
+    return frozenset(declared | set(hitl_tools))
 
 
 def _check_settings(

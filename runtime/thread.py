@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -54,8 +55,8 @@ class Thread:
         return await self.graph.aget_state(self.config, subgraphs=within)
 
     def conversation(self, snapshot: StateSnapshot) -> list[AnyMessage]:
-        """Return the messages of a snapshot, those of a foreign graph at work included."""
-        return [*messages_in(snapshot), *self._within(snapshot)]
+        """Return the messages of a snapshot that stand, those of a foreign graph included."""
+        return [*told_in(snapshot), *self._within(snapshot)]
 
     async def settle(
         self,
@@ -88,7 +89,9 @@ class Thread:
             # Takes over what finished tasks of the broken step have written, drops the rest.
             await self.graph.aupdate_state(self.config, None, as_node=END)
             snapshot = await self.snapshot()
-        messages = messages_in(snapshot)
+        messages = told_in(snapshot)
+        # A turn that middleware had not let stand is taken back with all behind it.
+        untold = [RemoveMessage(id=str(one.id)) for one in messages_in(snapshot)[len(messages) :]]
         known = {str(one.id) for one in [*messages, *within]}
         added: list[AnyMessage] = []
         if message is not None and not has_begun(snapshot, str(message.id)):
@@ -100,7 +103,8 @@ class Thread:
             [*messages, *added], partial=partial, reason=closing.text, status=closing.status
         )
         if added or unfinished:
-            await self.graph.aupdate_state(self.config, {"messages": added}, as_node=SETTLE_AS)
+            changes = {"messages": [*untold, *added]}
+            await self.graph.aupdate_state(self.config, changes, as_node=SETTLE_AS)
         return [*messages, *added]
 
     async def forget(self, message_id: str) -> None:
@@ -136,6 +140,16 @@ def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     """Return the conversation that a snapshot holds."""
     values = cast("dict[str, Any]", snapshot.values or {})
     return list(values.get("messages") or [])
+
+
+def told_in(snapshot: StateSnapshot) -> list[AnyMessage]:
+    """Return the conversation up to a turn that middleware may still change."""
+    values = cast("dict[str, Any]", snapshot.values or {})
+    untold = cast("dict[str, Any]", values.get("loop") or {}).get("untold")
+    messages = messages_in(snapshot)
+    if not untold:
+        return messages
+    return list(itertools.takewhile(lambda one: one.id != untold, messages))
 
 
 def _states_within(snapshot: StateSnapshot) -> Iterator[Any]:

@@ -33,18 +33,31 @@ async def carry_out(
         ctx: what the tool may use.
         timeout: seconds for a tool that declares none.
     """
-    limit = spec.timeout or timeout
     try:
-        return await _within(limit, spec, spec.validate(args), ctx)
-    except ToolTimeout as problem:
-        return failed(problem.message, "timeout")
-    except ToolDenied as problem:
-        return failed(problem.message, "denied")
+        return await attempt(spec, args, ctx, timeout=timeout)
     except (ToolError, RequestError) as problem:
-        return failed(problem.message)
+        return outcome_of(problem)
 
 
-async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolContext) -> Any:
+async def attempt(
+    spec: ToolSpec, args: Mapping[str, Any], ctx: ToolContext, *, timeout: float
+) -> Outcome:
+    """Call the tool as `carry_out` does.
+
+    Raises:
+        ToolError, RequestError: how it failed, fit to be shown to the model.
+    """
+    return await _within(spec.timeout or timeout, spec, spec.validate(args), ctx)
+
+
+def outcome_of(problem: ToolError | RequestError) -> Outcome:
+    """Return how a call ended that failed."""
+    if isinstance(problem, ToolTimeout):
+        return failed(problem.message, "timeout")
+    return failed(problem.message, "denied" if isinstance(problem, ToolDenied) else "failed")
+
+
+async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolContext) -> Outcome:
     """Wait for the tool, but no longer than allowed.
 
     It has a task of its own, because code that swallows its cancellation would otherwise hold
@@ -64,12 +77,7 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
         return outcome
     if isinstance(error, ToolError | RequestError):
         raise error
-    _log.error(
-        "tool failed unexpectedly",
-        exc_info=error,
-        extra={"kv": {"tool": spec.name, "call": ctx.tool_call_id}},
-    )
-    raise ToolFailed(_unexpected(spec.name, error))
+    raise unexpected(spec.name, error, ctx.tool_call_id)
 
 
 async def _guarded(
@@ -91,9 +99,17 @@ async def _stop(task: asyncio.Task[Any]) -> None:
     await asyncio.wait({task}, timeout=_GRACE)
 
 
-def _unexpected(name: str, error: BaseException | None) -> str:
-    """Say that it failed, with the kind of the error only: its text may carry paths or hosts."""
-    return (
+def unexpected(name: str, error: BaseException | None, call_id: str) -> ToolFailed:
+    """Log an exception and return what may be said of it.
+
+    Only its kind is: its text may carry paths or hosts.
+    """
+    _log.error(
+        "tool failed unexpectedly",
+        exc_info=error,
+        extra={"kv": {"tool": name, "call": call_id}},
+    )
+    return ToolFailed(
         f"{name} failed unexpectedly ({type(error).__name__}). The details are in the server's "
         "log. Try other arguments or another way."
     )

@@ -15,6 +15,10 @@ class Agent(Output):
     tools: list[str]
     approval_tools: list[str]
     default: bool
+    middleware: list[str]
+    """Names of those around it, the outermost first."""
+    holds_back: bool
+    """Whether an answer is shown only once no middleware can change it any more."""
 
 
 class Model(Output):

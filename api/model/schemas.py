@@ -18,6 +18,16 @@ class Service(Output):
     requires: list[str] = Field(description="Services that start before it and close after it.")
 
 
+class Middleware(Output):
+    """What stands around model calls and tool calls of agents."""
+
+    name: str = Field(examples=["model_retry"])
+    extension: str
+    targets: list[str] = Field(description="Agents that have it.")
+    requires: list[str] = Field(description="Services that it uses.")
+    harmless: bool = Field(description="Whether it says that it never changes an answer.")
+
+
 class AgentSummary(Output):
     """What extensions brought, as it passed every check."""
 
@@ -26,6 +36,9 @@ class AgentSummary(Output):
     extensions: list[str] = Field(description="In the order in which they were set up.")
     disabled_extensions: list[str] = Field(description="Those that are switched off.")
     services: list[Service] = Field(description="In the order in which they start.")
+    middleware: list[Middleware] = Field(
+        description="In the order in which they wrap, the outermost first."
+    )
     tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")
 
 

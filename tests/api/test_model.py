@@ -18,6 +18,7 @@ from core.settings import Settings, load_settings
 from extensions.routing import AgentsReader
 from runtime.agents import Agents
 from runtime.registry import assemble
+from runtime.services import Services
 from tests.api.conftest import Guest
 from tests.api.test_edge import assert_error
 from tests.api.test_routes import operations
@@ -234,7 +235,7 @@ async def test_a_rebuild_with_faults_keeps_what_there_was():
     registry = Registry(where="x/extension.py")
     registry.register_agent("assistant")
     assembly = assemble(registry)
-    agents = Agents(assembly)
+    agents = Agents(assembly, Services(()))
     registry.register_agent("later")
     await agents.reload()
     assert sorted(assembly.agents) == ["assistant", "later"]

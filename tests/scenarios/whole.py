@@ -78,3 +78,15 @@ def results(messages: list[dict[str, Any]]) -> dict[str, str | None]:
         for part in message["parts"]
         if part["type"] == "tool_call"
     }
+
+
+def shown(reply: Reply) -> str:
+    """Return the text that a watcher sees in the end: tokens, less what was taken back."""
+    pieces: dict[str, str] = {}
+    for frame in reply.frames:
+        if frame.type == "token":
+            message = frame.data["message_id"]
+            pieces[message] = pieces.get(message, "") + frame.data["content"]
+        elif frame.type == "message_reset":
+            pieces.pop(frame.data["message_id"], None)
+    return "".join(pieces.values())

@@ -1,0 +1,1 @@
+"""LangChain's `AgentMiddleware` around the steps of our loop (EXT-07)."""

@@ -1,0 +1,159 @@
+"""The middleware of one agent, outermost first, and the methods that each really has."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from langchain.agents.middleware import AgentMiddleware
+from langgraph.errors import GraphBubbleUp
+
+from core.errors import GraphwrightError, MiddlewareFailed
+from core.log import get_logger
+from core.masking import mask
+from tools.threads import in_thread
+
+Point = Literal["before_agent", "before_model", "after_model", "after_agent"]
+Wrapper = Literal["wrap_model_call", "wrap_tool_call"]
+Method = Callable[..., Awaitable[Any]]
+
+ALTERING: Final = ("wrap_model_call", "after_model")
+"""Methods that may change what the model said after it said it."""
+
+_READY_MADE: Final = "langchain.agents.middleware"
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One middleware under the name that it was registered with."""
+
+    name: str
+    middleware: AgentMiddleware[Any, Any]
+    harmless: bool = False
+
+    def has(self, method: str) -> bool:
+        """Tell whether it overrides a method, plain or async."""
+        own = type(self.middleware)
+        return any(
+            getattr(own, one) is not getattr(AgentMiddleware, one) for one in (method, f"a{method}")
+        )
+
+    def method(self, point: Point) -> Method:
+        """Return a method of the agent's loop; a plain one runs in a thread."""
+        found = getattr(self.middleware, f"a{point}")
+        if getattr(type(self.middleware), f"a{point}") is not getattr(AgentMiddleware, f"a{point}"):
+            return found
+        plain = getattr(self.middleware, point)
+
+        async def beside(*args: Any) -> Any:
+            return await in_thread(functools.partial(plain, *args))
+
+        return beside
+
+    def wrapper(self, method: Wrapper) -> Method:
+        """Return a method that wraps a call; a plain one runs in a thread."""
+        name = f"a{method}"
+        if getattr(type(self.middleware), name) is not getattr(AgentMiddleware, name):
+            return getattr(self.middleware, name)
+        return functools.partial(_wrapped_beside, getattr(self.middleware, method))
+
+    def may_jump(self, point: Point) -> tuple[str, ...]:
+        """Return where a method says that it may jump to."""
+        for name in (point, f"a{point}"):
+            said = getattr(getattr(type(self.middleware), name), "__can_jump_to__", None)
+            if said:
+                return tuple(said)
+        return ()
+
+    @contextmanager
+    def named(self, doing: str) -> Generator[None]:
+        """Let errors of this middleware end the run under its name, without their text.
+
+        Raises:
+            MiddlewareFailed: it raised something that is no error of ours.
+        """
+        try:
+            yield
+        except (GraphwrightError, GraphBubbleUp):
+            raise
+        except Exception as error:  # boundary: an extension's code may raise anything
+            _log.exception(
+                "a middleware failed", extra={"kv": {"middleware": self.name, "doing": doing}}
+            )
+            raise MiddlewareFailed(self._told(doing, error)) from error
+
+    def _told(self, doing: str, error: Exception) -> str:
+        kind = type(error).__name__
+        if type(error).__module__.startswith(_READY_MADE):
+            # Such as a limit that is reached: the text is made for the user.
+            return f"{self.name} ended the run: {mask(str(error))[:500]}"
+        return f"The middleware {self.name} failed in {doing} ({kind})."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """All middleware of one agent. Compared by identity: its graph is compiled once."""
+
+    members: tuple[Member, ...]
+
+    def at(self, method: str) -> tuple[Member, ...]:
+        """Return those that have a method, outermost first."""
+        return tuple(member for member in self.members if member.has(method))
+
+    @property
+    def holds_back(self) -> bool:
+        """Tell whether what the model says is shown only once it cannot change any more."""
+        return any(
+            not member.harmless and any(member.has(method) for method in ALTERING)
+            for member in self.members
+        )
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """Names of steps whose messages may still change; the step `judge` tells them."""
+        if not self.judges:
+            return frozenset()
+        return frozenset(["call_model", *step_names("after_model", self.at("after_model"))])
+
+    @property
+    def judges(self) -> bool:
+        """Tell whether a turn is final only after middleware had their say."""
+        return any(self.at(method) for method in ALTERING)
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        """Return the LangChain tools that the middleware bring along."""
+        return tuple(tool for one in self.members for tool in getattr(one.middleware, "tools", ()))
+
+
+def step_names(point: Point, members: Sequence[Member]) -> list[str]:
+    """Return the names of the graph's steps for these members, in their order."""
+    return [f"{member.name}.{point}" for member in members]
+
+
+async def _wrapped_beside(plain: Callable[..., Any], request: Any, handler: Method) -> Any:
+    """Run a plain wrapper in a thread; what it wraps runs on the loop."""
+    loop = asyncio.get_running_loop()
+    under_way: list[Any] = []
+
+    def call(inner: Any) -> Any:
+        future = asyncio.run_coroutine_threadsafe(_as_coroutine(handler, inner), loop)
+        under_way.append(future)
+        return future.result()
+
+    try:
+        return await in_thread(functools.partial(plain, request, call))
+    except asyncio.CancelledError:
+        for future in under_way:
+            future.cancel()
+        raise
+
+
+async def _as_coroutine(handler: Method, request: Any) -> Any:
+    return await handler(request)

@@ -1,0 +1,280 @@
+"""Carries a call out through the middleware that wrap tool calls, outermost first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from pydantic import BaseModel, ValidationError
+
+from core.context import RunContext
+from core.errors import (
+    MiddlewareFailed,
+    RequestError,
+    ToolArgumentsInvalid,
+    ToolDenied,
+    ToolError,
+    ToolTimeout,
+)
+from core.tooling import ToolSpec
+from nodes.middleware.costs import counting
+from nodes.middleware.facade import shown_tool
+from nodes.middleware.messages import written
+from nodes.middleware.stack import Stack
+from nodes.middleware.steps import written_state
+from nodes.run_tool import forbidden, noted, run_by
+from nodes.sorting import asks_first
+from tools.carry_out import attempt, outcome_of, unexpected
+from tools.context import CallContext
+from tools.result import Outcome, completed, failed, for_model
+
+Given = ToolMessage | Command[Any]
+Step = Callable[..., Awaitable[dict[str, Any]]]
+
+CHANGED = (
+    "A middleware changed this call after the user had approved it, so it was not carried out."
+)
+
+
+def tool_step(stack: Stack, fields: frozenset[str]) -> Step:
+    """Return the step that carries calls out through the middleware.
+
+    Args:
+        stack: the agent's middleware.
+        fields: channels that there are beside ours.
+    """
+
+    async def run_tool(
+        payload: Mapping[str, Any], runtime: Runtime[RunContext], config: RunnableConfig
+    ) -> dict[str, Any]:
+        """Carry out the call, or say why not; see `nodes.run_tool`."""
+        carrying = _Carrying(stack, config)
+        update = await run_by(carrying.carry, payload, runtime)
+        known = update["messages"]
+        further = written(carrying.further, known, str(known[0].id)) if carrying.further else []
+        state = written_state("wrap_tool_call", carrying.state, fields)
+        return {**state, **update, "messages": [*known, *further]}
+
+    return run_tool
+
+
+class _Carrying:
+    """One call on its way through the wrappers."""
+
+    def __init__(self, stack: Stack, config: RunnableConfig) -> None:
+        self._wrappers = stack.at("wrap_tool_call")
+        self._brought = {tool.name: tool for tool in stack.tools}
+        self._config = config
+        self._first: Given | ToolError | RequestError | None = None
+        self.further: list[Any] = []
+        """Messages beside the call's result."""
+        self.state: dict[str, Any] = {}
+        """Further state that middleware or their tools wrote."""
+
+    async def carry(
+        self, payload: Mapping[str, Any], about: CallContext, ctx: RunContext
+    ) -> Outcome:
+        """Return how the call ended; raises nothing but the run's own end."""
+        self._call, self._about, self._ctx = payload["call"], about, ctx
+        self._payload = payload
+        refused = forbidden(self._call["name"], payload, ctx)
+        if refused is not None:
+            return refused
+        node = ToolNode(
+            [self._tool(self._call["name"])],
+            handle_tool_errors=False,
+            awrap_tool_call=cast("Any", self._wrapped),
+        )
+        call = {**self._call, "type": "tool_call"}
+        try:
+            with counting(ctx):
+                given = await node.ainvoke([call], self._config)
+        except (ToolError, RequestError) as problem:
+            return noted(outcome_of(problem), payload)
+        except MiddlewareFailed as problem:
+            # A call that fails never ends the run; the model may find another way.
+            return failed(problem.message)
+        return noted(self._outcome(given), payload)
+
+    # Helpers ----------------------------------------------------------------------------
+
+    def _tool(self, name: str) -> BaseTool:
+        return self._brought.get(name) or shown_tool(self._ctx.tools[name], self._run)
+
+    async def _wrapped(
+        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Given]]
+    ) -> Given:
+        async def layer(index: int, changed: ToolCallRequest) -> Given:
+            if index == len(self._wrappers):
+                return await self._innermost(changed, execute)
+            member = self._wrappers[index]
+
+            async def handler(inner: ToolCallRequest) -> Given:
+                return await layer(index + 1, inner)
+
+            with member.named("wrap_tool_call"):
+                return await member.wrapper("wrap_tool_call")(changed, handler)
+
+        return await layer(0, request)
+
+    async def _innermost(
+        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Given]]
+    ) -> Given:
+        """Call the tool, where the call is still one that may be carried out."""
+        name = request.tool_call["name"]
+        refused = forbidden(name, self._payload, self._ctx) or self._unapproved(request)
+        if refused is not None:
+            return self._message(refused)
+        spec = self._ctx.tools[name]
+        if self._first is not None and spec.side_effect != "none" and not spec.idempotent:
+            # Whoever asks again: what changes something and may not be repeated runs once.
+            return _again(self._first)
+        if name != self._call["name"]:
+            request = request.override(tool=self._tool(name))
+        try:
+            brought = name in self._brought
+            self._first = await (
+                self._limited(spec, request, execute) if brought else execute(request)
+            )
+        except (ToolError, RequestError) as problem:
+            self._first = problem
+            raise
+        return self._first
+
+    def _unapproved(self, request: ToolCallRequest) -> Outcome | None:
+        call = request.tool_call
+        same = call["name"] == self._call["name"] and call["args"] == self._call["args"]
+        if same or not asks_first(self._ctx.tools[call["name"]], self._ctx):
+            return None
+        return failed(CHANGED, "denied")
+
+    async def _run(self, spec: ToolSpec, args: dict[str, Any]) -> tuple[str, Outcome]:
+        """Call one of our tools; what cannot get better by a repeat is no exception."""
+        try:
+            outcome = await attempt(spec, args, self._about, timeout=self._ctx.limits.tool_timeout)
+        except (ToolDenied, ToolArgumentsInvalid) as problem:
+            outcome = outcome_of(problem)
+        return for_model(outcome, self._ctx.limits.result_chars), outcome
+
+    async def _limited(
+        self,
+        spec: ToolSpec,
+        request: ToolCallRequest,
+        execute: Callable[[ToolCallRequest], Awaitable[Given]],
+    ) -> Given:
+        """Call a tool that a middleware brought along, within its time."""
+        limit = spec.timeout or self._ctx.limits.tool_timeout
+        try:
+            return await asyncio.wait_for(_coroutine(execute(request)), limit)
+        except (ToolError, RequestError, GraphBubbleUp):
+            raise
+        except TimeoutError:
+            raise ToolTimeout(f"{spec.name} did not end within {limit:g} seconds.") from None
+        except Exception as error:  # boundary: an extension's tool may raise anything
+            raise unexpected(spec.name, error, self._call["id"]) from error
+
+    def _message(self, outcome: Outcome) -> ToolMessage:
+        return ToolMessage(
+            for_model(outcome, self._ctx.limits.result_chars),
+            artifact=outcome,
+            tool_call_id=self._call["id"],
+            name=self._call["name"],
+            status="success" if outcome.status == "completed" else "error",
+        )
+
+    def _outcome(self, given: Any) -> Outcome:
+        """Return how the call ended, by what the outermost wrapper gave."""
+        mine: ToolMessage | None = None
+        for item in given if isinstance(given, list) else [given]:
+            update = item.update if isinstance(item, Command) else item
+            if not isinstance(update, Mapping):
+                continue
+            state = dict(cast("Mapping[str, Any]", update))
+            for message in state.pop("messages", None) or []:
+                if mine is None and getattr(message, "tool_call_id", "") == self._call["id"]:
+                    mine = message
+                else:
+                    self.further.append(message)
+            self.state |= state
+        if mine is None:
+            return failed("A middleware of this agent gave no result for this call.")
+        return self._read(mine)
+
+    def _read(self, message: ToolMessage) -> Outcome:
+        outcome, text = message.artifact, message.text
+        if not isinstance(outcome, Outcome):
+            return failed(text) if message.status == "error" else completed(text)
+        if message.content == for_model(outcome, self._ctx.limits.result_chars):
+            return outcome
+        # A wrapper wrote over what the tool said; where it came from still holds.
+        return replace(outcome, data=completed(data_in(text)).data)
+
+
+def data_in(content: str) -> Any:
+    """Return the data of a result in our form; any other text is data itself."""
+    try:
+        body = json.loads(content)
+    except ValueError:
+        return content
+    return body["data"] if isinstance(body, dict) and {"status", "data"} <= body.keys() else content
+
+
+def spec_of(tool: BaseTool, extension: str) -> ToolSpec:
+    """Return a tool that a middleware brings along as one of ours.
+
+    Nothing is known of what it changes, so it counts as one that may.
+    """
+    function = convert_to_openai_tool(tool)["function"]
+
+    def validate(args: Mapping[str, Any]) -> dict[str, Any]:
+        schema = tool.tool_call_schema
+        if isinstance(schema, type) and issubclass(schema, BaseModel):
+            try:
+                schema.model_validate(dict(args))
+            except ValidationError as problem:
+                told = "; ".join(error["msg"] for error in problem.errors(include_input=False)[:10])
+                raise ToolArgumentsInvalid(
+                    f"The arguments of {tool.name} are wrong. {told}."
+                ) from None
+        return dict(args)
+
+    return ToolSpec(
+        name=tool.name,
+        label=tool.name,
+        group="middleware",
+        description=str(function.get("description") or ""),
+        schema=function.get("parameters") or {"type": "object", "properties": {}},
+        validate=validate,
+        call=_by_its_middleware,
+        requires_approval=False,
+        side_effect="external",
+        idempotent=False,
+        timeout=None,
+        extension=extension,
+    )
+
+
+def _again(first: Given | ToolError | RequestError) -> Given:
+    if isinstance(first, ToolError | RequestError):
+        raise first
+    return first
+
+
+async def _coroutine(given: Awaitable[Given]) -> Given:
+    return await given
+
+
+async def _by_its_middleware(*_: Any) -> Any:
+    raise NotImplementedError("Tools of a middleware run through it.")

@@ -1,0 +1,122 @@
+"""The step that asks the model, and the one that lets a turn stand, of agents with middleware."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langgraph.runtime import Runtime
+
+from core.context import RunContext
+from core.errors import ContextOverflow
+from core.faults import fault
+from nodes.call_model import answered, begin_turn, overflowed, sorted_calls, unanswered
+from nodes.middleware.messages import since
+from nodes.middleware.model import CHANGED, Asking, tell
+from nodes.middleware.stack import Stack
+from nodes.middleware.steps import written_state
+from nodes.results import closing_results
+from nodes.run_tool import begun
+from nodes.state import State, calls_of, loop_of, messages_of
+from nodes.view import TURN
+
+Step = Callable[[State, Runtime[RunContext]], Awaitable[dict[str, Any]]]
+
+_CUT_SHORT = "This call was not carried out: a middleware of this agent ended the turn before it."
+
+
+def asking(stack: Stack, fields: frozenset[str]) -> Step:
+    """Return the step that asks the model through the middleware.
+
+    Args:
+        stack: the agent's middleware.
+        fields: channels that there are beside ours.
+    """
+
+    async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+        """Send the conversation and return the turn, which may still change.
+
+        Raises:
+            MiddlewareFailed: a middleware raised, or gave what it may not.
+            RunError: as the step of agents without middleware does.
+        """
+        ctx, loop, message_id = begin_turn(state, runtime)
+        try:
+            asked = await Asking(stack, state, runtime, loop).turn(message_id)
+        except ContextOverflow:
+            return overflowed(ctx, loop, message_id)
+        fault("llm.reply.before_save")
+        answered(asked.turn, loop)
+        again = None if asked.further else unanswered(asked.turn, ctx, loop)
+        if again is not None:
+            return again
+        loop["untold"] = message_id
+        update = written_state("wrap_model_call", asked.update, fields)
+        return {**update, "messages": [asked.turn, *asked.further], "loop": loop, "decisions": {}}
+
+    return call_model
+
+
+async def judge(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Let a turn stand: show what was held back, and sort the calls that are left."""
+    ctx, loop, messages = runtime.context, loop_of(state), messages_of(state)
+    told = since(messages, loop["untold"])
+    turns = [one for one in told if isinstance(one, AIMessage)]
+    results = {one.tool_call_id for one in told if isinstance(one, ToolMessage)}
+    for turn in turns:
+        _tell(ctx, turn)
+        for call in calls_of(turn):
+            if call["id"] in results:
+                ctx.emit(begun(call, ctx))
+    final = bool(loop["jump"]) and loop["jump"] != "tools"
+    open_turn = turns[-1] if turns and not final else None
+    closing = closing_results(messages, _CUT_SHORT) if open_turn is None else _all_but(told)
+    decisions = {}
+    if open_turn is not None:
+        left = [call for call in open_turn.tool_calls if call["id"] not in results]
+        decisions = await sorted_calls(open_turn.model_copy(update={"tool_calls": left}), ctx, loop)
+    return {
+        "messages": [*(_marked(one, told) for one in told), *closing],
+        "loop": loop | {"untold": ""},
+        "decisions": decisions,
+    }
+
+
+def _all_but(told: list[AIMessage | ToolMessage]) -> list[ToolMessage]:
+    """Return results for open calls of every turn but the last."""
+    last = max(index for index, one in enumerate(told) if isinstance(one, AIMessage))
+    return closing_results(told[:last], _CUT_SHORT)
+
+
+def _tell(ctx: RunContext, turn: AIMessage) -> None:
+    shown = ctx.drive.memo.pop("shown", None)
+    if shown == (turn.id, turn.text):
+        return
+    ctx.sink.reset(str(turn.id), CHANGED)
+    tell(ctx, turn)
+
+
+def _marked(message: AIMessage | ToolMessage, told: list[AIMessage | ToolMessage]) -> AnyMessage:
+    """Return a result that a middleware wrote as one of the turn that asked for it."""
+    if isinstance(message, AIMessage) or isinstance(message.artifact, dict):
+        return message
+    owner = _owner(message, told)
+    kwargs: Mapping[str, Any] = message.additional_kwargs
+    artifact = {
+        "tool": message.name or "",
+        "status": "failed" if message.status == "error" else "completed",
+        "full": message.text,
+        "error": message.text[:400] if message.status == "error" else None,
+    }
+    marked = {**kwargs, TURN: owner.id} if owner is not None else kwargs
+    return message.model_copy(update={"artifact": artifact, "additional_kwargs": marked})
+
+
+def _owner(message: ToolMessage, told: list[AIMessage | ToolMessage]) -> AIMessage | None:
+    for one in told:
+        if isinstance(one, AIMessage) and message.tool_call_id in {
+            call["id"] for call in calls_of(one)
+        }:
+            return one
+    return None
