@@ -28,6 +28,7 @@ from graphs.routes import (
 from nodes.approve import approve
 from nodes.call_model import call_model
 from nodes.finish import finish
+from nodes.middleware.channels import boxed
 from nodes.middleware.stack import Member, Point, Stack, step_names
 from nodes.middleware.steps import OURS, step
 from nodes.middleware.tools import spec_of, tool_step
@@ -104,6 +105,8 @@ class _Builder:
         self._add_hooks()
         self._add_loop()
         self._add_turn()
+        for name in self._fields:
+            self._graph.channels[name] = boxed(self._graph.channels[name])
         return self._graph.compile()
 
     # Helpers ----------------------------------------------------------------------------

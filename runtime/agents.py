@@ -103,6 +103,11 @@ class Agents:
         self._assembly.become(fresh)
         log.info("definitions reloaded", extra={"kv": {"agents": sorted(fresh.agents)}})
 
+    def has_middleware(self, name: str) -> bool:
+        """Tell whether an agent has middleware."""
+        agent = self._assembly.agents.get(name)
+        return agent is not None and agent.middleware is not None
+
     # Helpers ----------------------------------------------------------------------------
 
     def _rebuilt(self) -> Assembly:

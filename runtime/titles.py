@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -41,10 +42,26 @@ class Titles:
     """Makes titles for sessions that still have the one cut from their first message."""
 
     def __init__(
-        self, database: Database, models: Models, settings: Settings, clock: Clock
+        self,
+        database: Database,
+        models: Models,
+        settings: Settings,
+        clock: Clock,
+        guarded: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """Take what titles are made with.
+
+        Args:
+            database: where sessions are.
+            models: what gives out models.
+            settings: say whether titles are made at all.
+            clock: time.
+            guarded: tells whether an agent has middleware. What its users write may be shown
+                to a model only through that, so such sessions keep their first words as title.
+        """
         self._database = database
         self._models = models
+        self._guarded = guarded
         self._on = settings.titles == "on"
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -52,7 +69,7 @@ class Titles:
 
     async def after_run(self, run: RunRecord) -> None:
         """Begin to make a title where one is wanted; returns at once."""
-        if not self._on or run.kind is not RunKind.CHAT:
+        if not self._on or run.kind is not RunKind.CHAT or self._guarded(run.agent):
             return
         task = asyncio.create_task(self._make(run), name="title")
         self._tasks.add(task)

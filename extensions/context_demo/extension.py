@@ -1,9 +1,10 @@
-"""Registers the glossary, its tool and an agent, where `CONTEXT_DEMO_ENABLED=1` is set."""
+"""Registers the glossary, its tool, a middleware and an agent; `CONTEXT_DEMO_ENABLED=1`."""
 
 from __future__ import annotations
 
 from extensions import Registry, get_setting
 from extensions.context_demo.glossary import SERVICE, explain_term, open_glossary
+from extensions.context_demo.recall import make_recall
 
 PROMPT = """\
 You explain the terms of ventilation. Look each one up with `explain_term`; say so when the
@@ -17,7 +18,7 @@ def enabled() -> bool:
 
 
 def setup(registry: Registry) -> None:
-    """Offer the service, the tool that needs it, and an agent."""
+    """Offer the service, the tool and the middleware that need it, and an agent."""
     registry.register_service(SERVICE, open_glossary)
     registry.register_tool(explain_term, requires=[SERVICE])
     registry.register_agent(
@@ -26,4 +27,11 @@ def setup(registry: Registry) -> None:
         prompt=PROMPT,
         tools=[explain_term],
         label="术语助手",
+    )
+    registry.register_middleware(
+        "glossary_recall",
+        make_recall,
+        requires=[SERVICE],
+        targets=["assistant", "glossary"],
+        harmless=True,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.scenarios.conftest import Opener
 from tests.scenarios.whole import history, results, shown, texts, types
+from tests.support.app import eventually
 from tests.support.extension_folders import add, forgotten
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import call, error, say
@@ -127,3 +129,46 @@ def setup(registry):
         again = await served.chat("and on", agent="counter", session_id=reply.session_id)
         assert again.last["type"] == "done", again.last
         assert [seen.refused for seen in scripted.requests if seen.refused] == []
+
+
+@pytest.mark.req("EXT-07", "EXEC-30", "D01")
+async def test_a_turn_that_may_still_change_is_judged_after_a_restart(
+    open_served: Opener, scripted: ScriptedServer, folder: Path
+) -> None:
+    settings = wrapped(
+        folder,
+        """
+import asyncio
+SEEN = []
+
+class Slow(AgentMiddleware):
+    async def aafter_model(self, state, runtime):
+        turn = state["messages"][-1]
+        SEEN.append(turn.id)
+        if len(SEEN) == 1:
+            await asyncio.Event().wait()
+        return {"messages": [AIMessage(turn.text.replace("raw", "final"), id=turn.id)]}
+
+def setup(registry):
+    registry.register_middleware("slow", lambda services: Slow())
+""",
+    )
+    scripted.on("go", say("The raw text."))
+
+    def seen() -> list[str]:
+        return sys.modules["extensions.wrapped.extension"].SEEN
+
+    async with open_served(**settings, gw_drain_seconds=0) as served:
+        fields = {"message": "go"}
+        async with served.client.stream("POST", "/api/chat", data=fields) as response:
+            run_id, session_id = response.headers["x-run-id"], response.headers["x-session-id"]
+            await eventually(lambda: len(seen()) == 1)
+    async with open_served(**settings) as served:
+        reply = await served.follow(f"/api/runs/{run_id}/events")
+        assert reply.last["type"] == "done", reply.last
+        assert "raw" not in str(reply.frames)
+        assert shown(reply) == "The final text."
+        assert len(scripted.requests) == 1
+        assert len(set(seen())) == 1
+        kept = await history(served, session_id)
+        assert texts(kept) == [("user", "go"), ("assistant", "The final text.")]

@@ -160,7 +160,56 @@ def test_a_switch_and_a_check_read_settings_by_the_same_priority(place: Path):
 TOOL = "from extensions import define_tool, sourced\n@define_tool({said})\ndef {name}(a: int):\n    {doc}\n"
 SERVICE = "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def make(s):\n    yield 1\n"
 
+MIDDLEWARE = """
+from langchain.agents.middleware import AgentMiddleware, AgentState, HumanInTheLoopMiddleware
+from langchain_core.tools import tool
+class Plain(AgentMiddleware): pass
+class One(AgentMiddleware):
+    class state_schema(AgentState):
+        mark: str
+class Two(AgentMiddleware):
+    class state_schema(AgentState):
+        mark: int
+@tool
+def now(): "Tell the time."
+class Brings(AgentMiddleware):
+    tools = [now]
+def use(services): return services["egg"].open()
+def setup(registry):
+    add = registry.register_middleware
+"""
+
 BROKEN = {
+    "mw_circle": (
+        MIDDLEWARE + "    add('first', lambda s: Plain(), before=['last'])\n"
+        "    add('last', lambda s: Plain(), before=['first'])\n",
+        "first → last → first",
+    ),
+    "mw_double": (
+        MIDDLEWARE + "    add('asks', lambda s: HumanInTheLoopMiddleware({'now': True}))\n",
+        "doubles what is built in",
+    ),
+    "mw_fails": (MIDDLEWARE + "    add('fails', lambda s: 1 / 0)\n", "ZeroDivisionError"),
+    "mw_none": (MIDDLEWARE + "    add('none', lambda s: None)\n", "gave NoneType"),
+    "mw_order": (
+        MIDDLEWARE + "    add('o', lambda s: Plain(), after=['asx'])\n",
+        "after names 'asx'",
+    ),
+    "mw_service": (
+        MIDDLEWARE + "    add('uses', use, requires=['egg'])\n",
+        "'egg' does not run yet",
+    ),
+    "mw_states": (
+        MIDDLEWARE + "    add('one', lambda s: One(), targets=['meek'])\n"
+        "    add('two', lambda s: Two(), targets=['meek'])\n"
+        "    registry.register_agent('meek')\n",
+        "'mark' is of one kind with one and of another with two",
+    ),
+    "mw_target": (
+        MIDDLEWARE + "    add('t', lambda s: Plain(), targets=['assistent'])\n",
+        "Did you mean 'assistant'?",
+    ),
+    "mw_tool": (MIDDLEWARE + "    add('brings', lambda s: Brings())\n", "'now' is taken"),
     "Bad-Name": ("", "no allowed name"),
     "built_in": (
         TOOL.format(said="name='calculate'", name="mine", doc="'Count.'")
