@@ -6,7 +6,7 @@ Its own retries should be switched off: those that are made here end with the fi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -84,6 +84,7 @@ class ChatModelHandle:
         message_id: str,
         sink: TokenSink | None = None,
         max_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> AIMessage:
         """Send the messages and return one whole message; see `core.ports.ModelHandle`.
 
@@ -92,7 +93,12 @@ class ChatModelHandle:
         Raises:
             ProviderError: one of its family, with what had arrived in `partial_text`.
         """
-        request = {"messages": list(messages), "tools": list(tools), "max_tokens": max_tokens}
+        request = {
+            "messages": list(messages),
+            "tools": list(tools),
+            "max_tokens": max_tokens,
+            "options": dict(options or {}),
+        }
         tries = 0
         while True:
             tries += 1
@@ -137,11 +143,13 @@ class ChatModelHandle:
     async def _read(self, request: dict[str, Any], reader: _Reader) -> None:
         """Read the answer to its end, or raise."""
         model: Any = self.model
+        options: dict[str, Any] = dict(request["options"])
         if request["tools"]:
-            model = model.bind_tools(request["tools"])
+            chosen = {"tool_choice": options.pop("tool_choice")} if "tool_choice" in options else {}
+            model = model.bind_tools(request["tools"], **chosen)
         stream = cast(
             "AsyncGenerator[AIMessage]",
-            model.astream(request["messages"], **self._limited(request["max_tokens"])),
+            model.astream(request["messages"], **self._limited(request["max_tokens"]), **options),
         )
         async with aclosing(stream):
             while (piece := await self._next(stream)) is not None:

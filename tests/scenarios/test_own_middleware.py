@@ -16,7 +16,7 @@ from tests.support import middleware_extension
 from tests.support.app import Served, eventually, frames_of, in_background, provider_settings
 from tests.support.extension_folders import add, forgotten
 from tests.support.scripted_server import ScriptedServer
-from tests.support.scripted_turns import call, say
+from tests.support.scripted_turns import call, error, say
 
 
 @pytest.fixture(scope="module")
@@ -227,3 +227,32 @@ async def test_a_tool_selector_asks_the_servers_own_model(stage: Stage) -> None:
     assert first.body["tool_choice"] == "required"
     assert second.tool_names == ["now"]
     assert reply.last["usage"]["input_tokens"] > second.prompt_tokens
+
+
+@pytest.mark.req("EXT-07", "MODEL-02")
+@pytest.mark.parametrize(("agent", "text"), [("other", "Mine."), ("fallback", "Instead.")])
+async def test_another_model_may_answer_in_place_of_the_servers(
+    stage: Stage, agent: str, text: str
+) -> None:
+    stage.scripted.on("who answers", error(400, "not today"))
+    reply = await stage.chat("who answers", agent=agent)
+    assert (reply.last["type"], shown(reply), reply.text) == ("done", text, text)
+    assert len(stage.requests) == (1 if agent == "fallback" else 0)
+
+
+@pytest.mark.req("EXT-07", "EXEC-09")
+async def test_a_wrapper_cannot_ask_beyond_the_budget_of_the_run(stage: Stage) -> None:
+    reply = await stage.chat("ask for ever", agent="greedy")
+    assert reply.last["code"] == "model_call_limit"
+    assert len(stage.requests) == 5
+
+
+@pytest.mark.req("EXT-07", "EXEC-10")
+async def test_a_request_that_is_too_long_is_shortened_past_a_retrying_wrapper(
+    stage: Stage,
+) -> None:
+    overflow = error(400, "This model's maximum context length is 10 tokens.")
+    stage.scripted.on_each("so much to say", overflow, say("Short enough."))
+    first = await stage.chat("hello", agent="patient")
+    reply = await stage.chat("so much to say", agent="patient", session_id=first.session_id)
+    assert shown(reply) == "Short enough.", reply.frames

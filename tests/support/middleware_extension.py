@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import operator
+from contextlib import suppress
 from typing import Annotated, NotRequired
 
 from langchain.agents import middleware as ready
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelResponse, hook_config
 from langchain.tools import InjectedState
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 
@@ -17,7 +19,18 @@ from extensions import ToolFailed, define_tool
 TRIES = {"shaky": 0, "pay": 0, "stuck": 0, "select": 0}
 AGENTS = (
     *("rings", "better", "full", "jumper", "thief", "faulty", "twice", "upper", "liar", "count"),
-    *("brings", "spend", "hush", "stuck", "retry", "select"),
+    *(
+        "greedy",
+        "patient",
+        "other",
+        "fallback",
+        "brings",
+        "spend",
+        "hush",
+        "stuck",
+        "retry",
+        "select",
+    ),
 )
 
 
@@ -166,11 +179,32 @@ class Stuck(AgentMiddleware):
             await asyncio.Event().wait()
 
 
+class Greedy(AgentMiddleware):
+    """Asks until nobody lets it."""
+
+    async def awrap_model_call(self, request, handler):
+        while True:
+            with suppress(Exception):
+                await handler(request)
+
+
+class Other(AgentMiddleware):
+    """Lets a model answer that is not the server's own."""
+
+    async def awrap_model_call(self, request, handler):
+        return await handler(request.override(model=GenericFakeChatModel(messages=iter(["Mine."]))))
+
+
+def fallback():
+    return ready.ModelFallbackMiddleware(GenericFakeChatModel(messages=iter(["Instead."])))
+
+
 def setup(registry):
     tools = {"retry": [shaky, pay], "spend": ["calculate"], "hush": ["calculate"]}
     tools["select"] = ["now", "calculate"]
     for name in AGENTS:
-        registry.register_agent(name, name, name, tools.get(name, []))
+        limits = {"limits": {"model_calls": 5}} if name == "greedy" else {}
+        registry.register_agent(name, name, name, tools.get(name, []), **limits)
     rings = ["rings"]
     registry.register_middleware("c", lambda services: Sync("C"), targets=rings, after=["b"])
     registry.register_middleware("b", lambda services: Async("B"), targets=rings)
@@ -182,6 +216,10 @@ def setup(registry):
         ("thief", Thief, {}),
         ("faulty", Faulty, {}),
         ("twice", Twice, {"harmless": True}),
+        ("greedy", Greedy, {}),
+        ("patient", lambda: ready.ModelRetryMiddleware(max_retries=3, initial_delay=0.01), {}),
+        ("other", Other, {"harmless": True}),
+        ("fallback", fallback, {}),
         ("upper", Upper, {}),
         ("liar", Upper, {"harmless": True}),
         ("count", Count, {}),
