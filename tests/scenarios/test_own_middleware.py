@@ -188,7 +188,7 @@ async def test_tool_retry_repeats_what_may_be_repeated_and_nothing_else(stage: S
     assert reply.last["type"] == "done"
 
 
-@pytest.mark.req("EXT-07", "EXEC-28")
+@pytest.mark.req("EXT-07", "EXEC-30")
 async def test_a_turn_that_was_not_let_stand_is_gone_after_a_cancel(stage: Stage) -> None:
     stage.scripted.on("get stuck", say("Nobody may read this."))
     before = tries()["stuck"]
