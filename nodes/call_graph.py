@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
-from langgraph.errors import GraphBubbleUp, GraphRecursionError, ParentCommand
+from langgraph.errors import GraphBubbleUp, GraphInterrupt, GraphRecursionError, ParentCommand
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
@@ -22,6 +22,7 @@ from core.errors import (
 from core.events import Thinking
 from core.ids import derived_id
 from core.log import get_logger
+from nodes.foreign_cards import as_question
 from nodes.results import closing_results
 from nodes.state import State, loop_of, messages_of, summary_of
 from nodes.view import Views
@@ -110,6 +111,8 @@ async def _outcome(inner: Any, given: list[Any], ctx: RunContext) -> dict[str, A
         raise StepLimit(details={"steps": limits.steps}) from error
     except ParentCommand as error:
         raise GraphFailed("The agent's own graph tried to leave into a graph around it.") from error
+    except GraphInterrupt as asked:
+        raise GraphInterrupt(tuple(as_question(one, ctx) for one in asked.args[0])) from None
     except (GraphBubbleUp, GraphwrightError):
         raise
     except asyncio.CancelledError as error:

@@ -9,11 +9,12 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
-from core.context import RunContext
+from core.context import RunContext, SubRun
 from core.errors import GraphwrightError
 from core.events import ToolCall, UpdatedTodoList
 from core.faults import fault
 from core.log import get_logger
+from nodes.delegate import NO_PLAN_MODE, carried_through, sub_run_of
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
@@ -41,16 +42,23 @@ async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> 
     """
     ctx = runtime.context
     call, decision = payload["call"], payload.get("decision")
-    ctx.emit(_begun(call, ctx))
+    outcome = settled(call, decision)
+    sub = sub_run_of(call, payload.get("turn", ""), runtime) if outcome is None else None
+    if not (isinstance(sub, SubRun) and sub.resumed):
+        ctx.emit(_begun(call, ctx))
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
-    outcome = settled(call, decision)
-    if outcome is None:
+    told: dict[str, Any] = {}
+    if isinstance(sub, SubRun):
+        outcome, told = await _delegated(payload, sub)
+    elif outcome is None:
         fault("tool.before")
-        outcome = await _carried_out(payload, about, ctx)
+        outcome = sub or await _carried_out(payload, about, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
+    if told:
+        message.artifact["sub"] = told
     update: dict[str, Any] = {"messages": [message]}
     if about.todos is not None and outcome.status == "completed":
         ctx.emit(UpdatedTodoList(todos=about.todos))
@@ -112,6 +120,21 @@ async def _carried_out(payload: Mapping[str, Any], about: CallContext, ctx: RunC
     if plan_forbids(spec, ctx, loop_of(payload)):
         return failed(PLAN_MODE.format(name=spec.name), "denied")
     outcome = await carry_out(spec, call["args"], about, timeout=ctx.limits.tool_timeout)
+    return _marked(outcome, payload)
+
+
+async def _delegated(payload: Mapping[str, Any], sub: SubRun) -> tuple[Outcome, dict[str, Any]]:
+    """Let another agent carry the call out."""
+    agent, mode = sub.context.agent, sub.context.mode
+    approved = bool(loop_of(payload)["plan_approved"])
+    if agent.graph is not None and mode == "plan" and not approved:
+        return failed(NO_PLAN_MODE.format(label=agent.label), "denied"), {}
+    outcome, told = await carried_through(sub, payload["call"], plan_approved=approved)
+    return _marked(outcome, payload), told
+
+
+def _marked(outcome: Outcome, payload: Mapping[str, Any]) -> Outcome:
+    """Say where people changed the arguments."""
     if (payload.get("decision") or {}).get("type") == "edit":
         outcome.meta["edited"] = "The user changed the arguments before the call was carried out."
     return outcome

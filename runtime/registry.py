@@ -11,6 +11,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.delegates import check_kinds, offered, with_delegates
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
@@ -19,7 +20,9 @@ from tools.resolve import resolve
 
 DEFAULT_AGENT = "assistant"
 
-_OPTIONS = frozenset({"label", "review", "free_calls_first", "parallel_calls", "limits"})
+_OPTIONS = frozenset(
+    {"label", "review", "free_calls_first", "parallel_calls", "limits", "delegates"}
+)
 _LIMITS = frozenset(item.name for item in dataclasses.fields(Limits))
 
 
@@ -55,6 +58,8 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
+    agents = with_delegates(registry, agents, tools, faults)
+    check_kinds(tools, BUILT_IN, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:
@@ -172,7 +177,7 @@ def _agent(
     if not well_formed(declaration.name):
         faults.append(Fault(place, "This name is not allowed.", ALLOWED))
     known = {*tools, *broken}
-    names = _references(declaration.tools, "tools", place, known, faults)
+    names = offered(declaration, _references(declaration.tools, "tools", place, known, faults))
     guarded = _references(declaration.approval_tools, "approval_tools", place, known, faults)
     for name in guarded:
         if name not in names:
@@ -206,7 +211,8 @@ def _options(options: Mapping[str, Any], place: str, faults: list[Fault]) -> dic
     for limit in sorted({str(limit) for limit in named} - _LIMITS):
         cure = f"{nearest(limit, _LIMITS)}{known_or_none(_LIMITS, 'limits')}"
         faults.append(Fault(place, f"There is no limit {limit!r}.", cure))
-    return {key: value for key, value in options.items() if key in _OPTIONS}
+    # `delegates` is checked once all agents are known.
+    return {key: value for key, value in options.items() if key in _OPTIONS - {"delegates"}}
 
 
 def _references(

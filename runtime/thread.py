@@ -53,6 +53,15 @@ class Thread:
         within = self._foreign_run is not None
         return await self.graph.aget_state(self.config, subgraphs=within)
 
+    async def within(self, space: str) -> StateSnapshot:
+        """Return the state of a graph of ours that ran inside a step of this thread.
+
+        Args:
+            space: its namespace.
+        """
+        where = {**self.config["configurable"], "checkpoint_ns": space}
+        return await self.graph.aget_state({"configurable": where})
+
     def conversation(self, snapshot: StateSnapshot) -> list[AnyMessage]:
         """Return the messages of a snapshot, those of a foreign graph at work included."""
         return [*messages_in(snapshot), *self._within(snapshot)]
