@@ -20,8 +20,12 @@ __all__ = ["added_by", "around", "built", "messages_written"]
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-def built(build: Callable[[], Any]) -> Graph:
+def built(build: Callable[[], Any], *, shaped: bool = False) -> Graph:
     """Build a graph once and return it compiled, without a checkpointer of its own.
+
+    Args:
+        build: makes it.
+        shaped: whether it takes an object of its own in place of a conversation.
 
     Raises:
         TypeError: it is no graph.
@@ -34,7 +38,8 @@ def built(build: Callable[[], Any]) -> Graph:
     if not isinstance(graph, CompiledStateGraph):
         name = type(graph).__name__
         raise TypeError(f"build() gave {name}, not a StateGraph or a compiled graph.")
-    if "messages" not in graph.channels or "messages" not in graph.output_channels:
+    has_messages = "messages" in graph.channels and "messages" in graph.output_channels
+    if not shaped and not has_messages:
         raise ValueError("The graph's state or its output has no `messages`.")
     if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
         raise ValueError(

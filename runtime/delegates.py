@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from core.errors import Fault
-from core.registry import AgentDeclaration, Registry
-from core.tooling import DELEGATE, AgentSpec, ToolSpec
+from core.registry import AgentDeclaration, Registry, ToolDeclaration
+from core.tooling import DECLARATION, DELEGATE, AgentSpec, ToolSpec
 from runtime.naming import known_or_none, listed, nearest
+from tools.delegating import delegate
 
 
-def offered(declaration: AgentDeclaration, names: tuple[str, ...]) -> tuple[str, ...]:
+def with_delegate(declaration: AgentDeclaration, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return an agent's tools, with `delegate` where it may delegate."""
     wanted: Any = declaration.options.get("delegates")
     return (*names, DELEGATE) if wanted and DELEGATE not in names else names
@@ -48,12 +49,15 @@ def with_delegates(
     return found
 
 
-def check_kinds(tools: Mapping[str, ToolSpec], built_in: str, faults: list[Fault]) -> None:
-    """Note tools of extensions that say they are the one that delegates."""
-    for tool in tools.values():
-        if tool.kind == DELEGATE and tool.extension != built_in:
-            what = f"The tool {tool.name!r} says kind={DELEGATE!r}, which only the built-in one is."
-            faults.append(Fault(f"{tool.extension}: tool {tool.name!r}", what, "Leave kind out."))
+def check_kinds(offered: Iterable[ToolDeclaration], faults: list[Fault]) -> None:
+    """Note tools that say they are the one that delegates."""
+    for said in offered:
+        declared: Any = getattr(said.function, DECLARATION, None)
+        kind = declared.get("kind") if isinstance(declared, Mapping) else None
+        if kind == DELEGATE and said.function is not delegate:
+            what = f"A tool says kind={DELEGATE!r}, which only the built-in one is."
+            name = getattr(said.function, "__name__", "?")
+            faults.append(Fault(f"{said.where}: {name}", what, "Leave kind out."))
 
 
 def _checked(

@@ -276,7 +276,7 @@ class Drive:
         if self.delegations is None:
             return []
         snapshot = snapshot or await self.thread.snapshot()
-        return await sub_states(self.thread, snapshot, self.delegations.sub_of)
+        return await sub_states(self.thread, snapshot, self.run.id, self.delegations.sub_of)
 
     # How long it took -------------------------------------------------------------------
 

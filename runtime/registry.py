@@ -11,7 +11,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
-from runtime.delegates import check_kinds, offered, with_delegates
+from runtime.delegates import check_kinds, with_delegate, with_delegates
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
@@ -59,7 +59,7 @@ def assemble(
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
     agents = with_delegates(registry, agents, tools, faults)
-    check_kinds(tools, BUILT_IN, faults)
+    check_kinds(offered, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:
@@ -83,7 +83,7 @@ def _check_settings(
     hitl_tools: Collection[str],
     tools: Collection[str],
     default_agent: str,
-    agents: Collection[str],
+    agents: Mapping[str, AgentSpec],
     faults: list[Fault],
 ) -> None:
     for name in sorted(set(hitl_tools) - set(tools)):
@@ -92,6 +92,9 @@ def _check_settings(
     if default_agent not in agents:
         cure = "Register it, or load the extension `core`."
         faults.append(Fault("agents", f"There is no agent {default_agent!r}.", cure))
+    elif agents[default_agent].delegate_only:
+        cure = "Name another default agent; this one takes tasks of other agents only."
+        faults.append(Fault("agents", f"{default_agent!r} takes no messages.", cure))
 
 
 def _offered(registry: Registry) -> list[ToolDeclaration]:
@@ -177,7 +180,9 @@ def _agent(
     if not well_formed(declaration.name):
         faults.append(Fault(place, "This name is not allowed.", ALLOWED))
     known = {*tools, *broken}
-    names = offered(declaration, _references(declaration.tools, "tools", place, known, faults))
+    names = with_delegate(
+        declaration, _references(declaration.tools, "tools", place, known, faults)
+    )
     guarded = _references(declaration.approval_tools, "approval_tools", place, known, faults)
     for name in guarded:
         if name not in names:

@@ -16,6 +16,7 @@ from core.ids import derived_id
 from core.tooling import AgentSpec, ToolSpec
 from runtime import parts
 from runtime.rows import Rows
+from runtime.thread import messages_in, states_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,23 +206,42 @@ class SubRuns:
 
 
 async def sub_states(
-    thread: Thread, snapshot: StateSnapshot, sub_of: Callable[[Mapping[str, Any]], Sub | None]
+    thread: Thread,
+    snapshot: StateSnapshot,
+    run_id: str,
+    sub_of: Callable[[Mapping[str, Any]], Sub | None],
 ) -> list[SubState]:
     """Return the sub-runs of the step that a thread stands at, those that ended in it too.
 
     Args:
         thread: of the run.
         snapshot: its state.
+        run_id: the run.
         sub_of: makes the sub-run from what is stored about it; None where its agent is gone.
     """
     states: list[SubState] = []
     for task in snapshot.tasks:
         if task.name != TOOL_NODE:
             continue
-        within = await thread.within(f"{TOOL_NODE}:{task.id}")
+        space = f"{TOOL_NODE}:{task.id}"
+        within = await thread.within(space)
         values = cast("dict[str, Any]", within.values or {})
         about = cast("dict[str, Any]", values.get("loop") or {}).get("within")
         sub = sub_of(about) if about else None
-        if sub is not None:
-            states.append(SubState(sub, within, list(values.get("messages") or [])))
+        if sub is None:
+            continue
+        messages = messages_in(within)
+        if sub.agent.graph is not None:
+            messages += await _of_graph(thread, sub, space, run_id)
+        states.append(SubState(sub, within, messages))
     return states
+
+
+async def _of_graph(thread: Thread, sub: Sub, space: str, run_id: str) -> list[AnyMessage]:
+    """Return what a foreign graph that is not at its end has added so far."""
+    from graphs.agent import agent_graph
+    from graphs.foreign import added_by
+
+    graph = agent_graph(sub.agent, thread.graph.checkpointer)
+    snapshot = await thread.within(space, graph)
+    return list(added_by(run_id, states_within(snapshot), ()))

@@ -53,14 +53,16 @@ class Thread:
         within = self._foreign_run is not None
         return await self.graph.aget_state(self.config, subgraphs=within)
 
-    async def within(self, space: str) -> StateSnapshot:
+    async def within(self, space: str, graph: Graph | None = None) -> StateSnapshot:
         """Return the state of a graph of ours that ran inside a step of this thread.
 
         Args:
             space: its namespace.
+            graph: that graph, where it differs; what graphs within it hold is read as well.
         """
-        where = {**self.config["configurable"], "checkpoint_ns": space}
-        return await self.graph.aget_state({"configurable": where})
+        where = {**self.config.get("configurable", {}), "checkpoint_ns": space}
+        reader = graph or self.graph
+        return await reader.aget_state({"configurable": where}, subgraphs=graph is not None)
 
     def conversation(self, snapshot: StateSnapshot) -> list[AnyMessage]:
         """Return the messages of a snapshot, those of a foreign graph at work included."""
@@ -138,7 +140,7 @@ class Thread:
         from graphs.foreign import added_by
 
         given = {str(one.id) for one in messages_in(snapshot)}
-        return list(added_by(self._foreign_run, _states_within(snapshot), given))
+        return list(added_by(self._foreign_run, states_within(snapshot), given))
 
 
 def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
@@ -147,7 +149,7 @@ def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     return list(values.get("messages") or [])
 
 
-def _states_within(snapshot: StateSnapshot) -> Iterator[Any]:
+def states_within(snapshot: StateSnapshot) -> Iterator[Any]:
     """Give the messages of the graphs within, and those of tasks that ended beside others."""
     from langgraph.types import StateSnapshot
 
