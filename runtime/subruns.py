@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 TOOL_NODE = "run_tool"
 """The step whose tasks carry out calls, and in whose namespaces sub-runs keep their state."""
 
+_WITHIN_GRAPH = 2
+"""Parts of the namespace of a foreign graph's own steps: the call's task, and the graph's."""
+
 
 @dataclass(slots=True)
 class Sub:
@@ -93,13 +96,13 @@ class SubRuns:
             update: what each of its nodes wrote.
         """
         sub = self._subs.get(space[0].partition(":")[2])
-        if sub is None or "__interrupt__" in update or len(space) > 2:
+        if sub is None or "__interrupt__" in update:
             return
-        if sub.agent.graph is None and len(space) == 1:
+        if len(space) == 1:
             for change in update.values():
                 if isinstance(change, Mapping):
                     self.tell(sub, cast("list[AnyMessage]", change.get("messages") or []))
-        elif sub.agent.graph is not None:
+        elif len(space) == _WITHIN_GRAPH and sub.agent.graph is not None:
             self.tell(sub, self._of_graph(sub, update.values()))
 
     def tell(self, sub: Sub, messages: Iterable[AnyMessage]) -> None:
