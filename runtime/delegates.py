@@ -21,6 +21,7 @@ def with_delegate(declaration: AgentDeclaration, names: tuple[str, ...]) -> tupl
 
 def with_delegates(
     registry: Registry,
+    offered: Iterable[ToolDeclaration],
     agents: Mapping[str, AgentSpec],
     tools: Mapping[str, ToolSpec],
     faults: list[Fault],
@@ -29,10 +30,12 @@ def with_delegates(
 
     Args:
         registry: what the extensions' `setup` collected.
+        offered: every function that is offered as a tool.
         agents: all of them, graphs of extensions too.
         tools: those that passed.
         faults: gets what is wrong.
     """
+    _check_kinds(offered, faults)
     found = dict(agents)
     for said in registry.agents:
         place = f"{said.where}: agent {said.name!r}"
@@ -49,7 +52,7 @@ def with_delegates(
     return found
 
 
-def check_kinds(offered: Iterable[ToolDeclaration], faults: list[Fault]) -> None:
+def _check_kinds(offered: Iterable[ToolDeclaration], faults: list[Fault]) -> None:
     """Note tools that say they are the one that delegates."""
     for said in offered:
         declared: Any = getattr(said.function, DECLARATION, None)

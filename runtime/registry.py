@@ -11,7 +11,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
-from runtime.delegates import check_kinds, with_delegate, with_delegates
+from runtime.delegates import with_delegate, with_delegates
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
@@ -58,8 +58,7 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
-    agents = with_delegates(registry, agents, tools, faults)
-    check_kinds(offered, faults)
+    agents = with_delegates(registry, offered, agents, tools, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:

@@ -147,7 +147,6 @@ async def test_two_tasks_that_ask_at_once_are_asked_about_one_after_the_other(
     second = await talk.resume(reply, decisions=[{"type": "approve"}])
     assert second.last["agent_id"] == "researcher:call_2"
     assert card(second)[0]["tool_call_id"] != first[0]["tool_call_id"]
-    # A token opens its own question only.
     assert (await talk.resume(reply, decisions=[{"type": "approve"}])).status == 409
     done = await talk.resume(second, decisions=[{"type": "reject", "message": "no"}])
     assert (done.text, done.last["status"]) == ("All counted.", "success")
