@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from core.clock import Clock
 from core.events import Event
@@ -102,8 +103,51 @@ class RunContext:
     skills: SkillShelf = field(default_factory=EmptyShelf)
     """The skills of the user who asks."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
+    delegation: Delegation | None = None
+    """How tasks are given to other agents, where this agent may; theirs have it too."""
+    agent_id: str = ""
+    """Which sub-run this is, as events name it; empty for the run itself."""
     drive: Drive = field(default_factory=Drive)
 
     def seconds_worked(self) -> float:
         """Return the seconds worked on this run, waiting for people not counted."""
         return self.seconds_before + self.clock.monotonic() - self.started
+
+
+@dataclass(frozen=True, slots=True)
+class SubRun:
+    """One task that was given to another agent, ready to be carried out."""
+
+    context: RunContext
+    graph: Any
+    """Its agent's compiled graph, without a checkpointer of its own."""
+    about: Mapping[str, Any]
+    """`agent`, `agent_id`, `call_id`, `turn`: plain data that is stored with the sub-run."""
+    resumed: bool
+    """Whether watchers have seen it begin."""
+
+
+class Delegation(Protocol):
+    """Opens sub-runs within one drive of a run (EXEC-41)."""
+
+    def open(self, ctx: RunContext, agent: str, call: Mapping[str, Any], place: Place) -> SubRun:
+        """Return the sub-run of a call, the same one each time the call is carried on."""
+        ...
+
+    def check_budgets(self) -> None:
+        """Raise the named end of a run whose model calls or tokens are used up, sub-runs included.
+
+        Raises:
+            ModelCallLimit, TokenBudget: what is used up.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a run a call is carried out."""
+
+    turn: str
+    """The message that asked for it."""
+    task: str
+    """The graph's task that carries it out."""

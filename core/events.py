@@ -22,6 +22,14 @@ class _Event(_Frozen):
     """Base of all events; the subclasses' `type` tells them apart."""
 
 
+def _is_missing(value: object) -> bool:
+    return value is None
+
+
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 class Todo(_Frozen):
     """One line of the plan."""
 
@@ -46,6 +54,8 @@ class ApprovalCall(_Frozen):
     reason: str
     side_effect: SideEffect
     allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
+    unchecked: bool = Field(default=False, exclude_if=_is_false)
+    """Whether it is a call of an extension's own graph, whose arguments only that can check."""
 
 
 class ToolApproval(_Frozen):
@@ -115,6 +125,8 @@ class Executing(_Event):
     cn_agent: str
     tools: list[str]
     cn_tools: list[str]
+    agent_id: str | None = Field(default=None, exclude_if=_is_missing)
+    """Set in a sub-run."""
 
 
 class ToolCall(_Event):
@@ -162,10 +174,8 @@ class Progress(_Event):
     type: Literal["progress"] = "progress"
     message: str
     fraction: float | None = Field(default=None, ge=0, le=1)
-
-
-def _is_missing(value: object) -> bool:
-    return value is None
+    agent_id: str | None = Field(default=None, exclude_if=_is_missing)
+    """Set in a sub-run."""
 
 
 class Interrupt(_Event):
@@ -174,6 +184,8 @@ class Interrupt(_Event):
     type: Literal["interrupt"] = "interrupt"
     interrupt_token: str
     message: str
+    agent_id: str | None = Field(default=None, exclude_if=_is_missing)
+    """Set where a sub-run asks."""
     tool_approval: ToolApproval | None = Field(default=None, exclude_if=_is_missing)
     ask_user: AskUser | None = Field(default=None, exclude_if=_is_missing)
     plan_approval: PlanApproval | None = Field(default=None, exclude_if=_is_missing)

@@ -53,6 +53,7 @@ class SubgraphDeclaration(NamedTuple):
     label: str
     where: str
     extension: str = "?"
+    input_schema: Any = None
 
 
 class ServiceDeclaration(NamedTuple):
@@ -145,7 +146,12 @@ class Registry:
         )
 
     def register_subgraph(
-        self, name: str, description: str, build: Callable[[], Any], label: str = ""
+        self,
+        name: str,
+        description: str,
+        build: Callable[[], Any],
+        input_schema: Any = None,
+        label: str = "",
     ) -> None:
         """Offer a LangGraph graph of any shape as an agent of its own.
 
@@ -159,10 +165,16 @@ class Registry:
             description: what it is for, for people and for other agents.
             build: makes the graph, a `StateGraph` or a compiled one whose state has
                 `messages`. Called once at the start, so it must not do anything else.
+            input_schema: what a delegated task is, where it is more than a text: a pydantic
+                model, a `TypedDict` or a JSON schema of an object. The graph is then given
+                that object, and its output is the result. One whose state has no `messages`
+                takes delegated tasks only.
             label: the name shown to people; `name` where missing.
         """
         self.subgraphs.append(
-            SubgraphDeclaration(name, description, build, label, self.where, self.extension)
+            SubgraphDeclaration(
+                name, description, build, label, self.where, self.extension, input_schema
+            )
         )
 
     def register_service(

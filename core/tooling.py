@@ -21,8 +21,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 DECLARATION = "__graphwright_tool__"
 """Attribute of a function that carries its declaration."""
 
-ToolKind = Literal["plain", "question", "plan"]
-"""`question` and `plan` tools never run: they pause the run and the answer is their result."""
+ToolKind = Literal["plain", "question", "plan", "delegate"]
+"""`question` and `plan` tools never run: they pause the run and the answer is their result.
+`delegate` is the built-in tool that gives a task to another agent."""
+
+DELEGATE = "delegate"
+"""The name of that tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,16 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class InputShape:
+    """What a graph takes in place of a conversation."""
+
+    schema: Mapping[str, Any]
+    """JSON schema of the input, an object."""
+    check: Callable[[Any], dict[str, Any]]
+    """Returns checked plain data, or raises `ToolArgumentsInvalid`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSpec:
     """An agent that passed every check."""
 
@@ -147,6 +161,12 @@ class AgentSpec:
     """The compiled graph of one that an extension registered whole, in place of our loop."""
     middleware: Any = None
     """A `nodes.middleware.stack.Stack` where middleware has this agent as its target."""
+    delegates: tuple[str, ...] = ()
+    """Agents that it may give tasks to (EXEC-41)."""
+    shape: InputShape | None = None
+    """What a task for its graph must look like, where that is more than a text."""
+    delegate_only: bool = False
+    """Whether it takes tasks of other agents only: its graph has no conversation."""
 
 
 @dataclass(frozen=True, slots=True)

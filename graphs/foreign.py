@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Interrupt
 
 from core.context import RunContext
 from nodes.call_graph import CALL_GRAPH, added_by, graph_caller, messages_written
-from nodes.cards import note_card
 from nodes.finish import finish
 from nodes.prepare import prepare
 from nodes.state import ChatState
 
-__all__ = ["added_by", "around", "as_question", "as_resumed", "built", "messages_written"]
+__all__ = ["added_by", "around", "built", "messages_written"]
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
-NOTE_LIMIT = 4_000
-"""Characters of a question that a graph stops with; longer ones are cut."""
 
-_AS_JSON = "(Answer with JSON; anything else is passed on as text.)"
-
-
-def built(build: Callable[[], Any]) -> Graph:
+def built(build: Callable[[], Any], *, shaped: bool = False) -> Graph:
     """Build a graph once and return it compiled, without a checkpointer of its own.
+
+    Args:
+        build: makes it.
+        shaped: whether it takes an object of its own in place of a conversation.
 
     Raises:
         TypeError: it is no graph.
@@ -42,7 +38,8 @@ def built(build: Callable[[], Any]) -> Graph:
     if not isinstance(graph, CompiledStateGraph):
         name = type(graph).__name__
         raise TypeError(f"build() gave {name}, not a StateGraph or a compiled graph.")
-    if "messages" not in graph.channels or "messages" not in graph.output_channels:
+    has_messages = "messages" in graph.channels and "messages" in graph.output_channels
+    if not shaped and not has_messages:
         raise ValueError("The graph's state or its output has no `messages`.")
     if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
         raise ValueError(
@@ -64,31 +61,3 @@ def around(inner: Graph) -> Graph:
     graph.add_edge(CALL_GRAPH, "finish")
     graph.add_edge("finish", END)
     return graph.compile()
-
-
-def as_question(interrupt: Interrupt) -> Interrupt:
-    """Return a foreign graph's interrupt as a question to the user, under the same id."""
-    value = interrupt.value
-    if isinstance(value, str):
-        text = value[:NOTE_LIMIT] or "Go on?"
-    else:
-        plain = json.dumps(value, ensure_ascii=False, default=str)
-        text = f"{plain[:NOTE_LIMIT]}\n\n{_AS_JSON}"
-    return Interrupt(value=note_card(text), id=interrupt.id)
-
-
-def as_resumed(interrupt: Interrupt, given: Mapping[str, Any]) -> Any:
-    """Return what the graph's own `interrupt(…)` gives back.
-
-    Args:
-        interrupt: as the graph raised it.
-        given: the checked answer. Its text counts, read as JSON where something other than a
-            text was asked.
-    """
-    [answer] = given["answers"]
-    if isinstance(interrupt.value, str):
-        return answer
-    try:
-        return json.loads(answer)
-    except ValueError:
-        return answer

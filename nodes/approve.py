@@ -71,12 +71,14 @@ def _ask(
         for kind in ("approval", "question", "plan")
     )
     if approval:
-        value = interrupt(cards.approval_card(approval, ctx))
+        value = interrupt(cards.asked_by(cards.approval_card(approval, ctx), ctx))
         answers |= cards.read_decisions(value, approval)
     if question:
-        answers |= cards.read_answers(interrupt(cards.question_card(question)), question)
+        value = interrupt(cards.asked_by(cards.question_card(question), ctx))
+        answers |= cards.read_answers(value, question)
     if plan:
-        answers[plan[0]["id"]] = cards.read_plan(interrupt(cards.plan_card(plan[0])), plan[0])
+        value = interrupt(cards.asked_by(cards.plan_card(plan[0]), ctx))
+        answers[plan[0]["id"]] = cards.read_plan(value, plan[0])
     return answers
 
 
@@ -113,12 +115,13 @@ def _edited_turn(state: State, answers: dict[str, dict[str, Any]]) -> AIMessage 
 def _unblocked(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Ask what completion review could not settle; the answer becomes a user message."""
     loop = loop_of(state)
-    value = interrupt(cards.note_card(loop["review"]["note"]))
+    ctx = runtime.context
+    value = interrupt(cards.asked_by(cards.note_card(loop["review"]["note"]), ctx))
     given = (value or {}).get("answers") or [""]
     answer = ", ".join(given[0]) if isinstance(given[0], list) else str(given[0] or "")
     info = runtime.execution_info
     message = HumanMessage(
         answer.strip() or "(no answer)",
-        id=derived_id(runtime.context.run_id, info.task_id if info else "", "answer"),
+        id=derived_id(ctx.run_id, info.task_id if info else "", "answer"),
     )
     return {"messages": [message], "loop": loop | {"review": None}, "decisions": {}}

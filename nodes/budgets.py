@@ -19,3 +19,6 @@ def check_budgets(ctx: RunContext, loop: dict[str, Any]) -> None:
         raise StepLimit(details={"steps": limits.steps})
     if loop["model_calls"] >= limits.model_calls:
         raise ModelCallLimit(details={"model_calls": limits.model_calls})
+    if ctx.delegation is not None:
+        # What sub-runs use up counts for the run, and what the run uses up for them.
+        ctx.delegation.check_budgets()

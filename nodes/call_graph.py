@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
-from langgraph.errors import GraphBubbleUp, GraphRecursionError, ParentCommand
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp, GraphInterrupt, GraphRecursionError, ParentCommand
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
@@ -22,9 +23,13 @@ from core.errors import (
 from core.events import Thinking
 from core.ids import derived_id
 from core.log import get_logger
+from nodes.foreign_cards import as_question
+from nodes.foreign_usage import ModelCalls
 from nodes.results import closing_results
 from nodes.state import State, loop_of, messages_of, summary_of
 from nodes.view import Views
+from tools.delegating import read_task
+from tools.result import completed
 
 CALL_GRAPH = "call_graph"
 
@@ -47,13 +52,15 @@ def graph_caller(inner: Any) -> GraphNode:
             GraphGaveNothing: it ended without an answer.
         """
         ctx = runtime.context
-        if ctx.mode == "plan":
+        if ctx.mode == "plan" and not loop_of(state)["plan_approved"]:
             message = f"{ctx.agent.label} is a graph of its own and knows no plan mode."
             raise Invalid(message, details={"cure": "Set the session's mode to act."})
         ctx.emit(Thinking(message="Thinking", cn_agent=ctx.agent.label))
+        if ctx.agent.shape is not None and ctx.agent_id:
+            return {"messages": [await _shaped(inner, state, ctx)], "loop": loop_of(state)}
         given = _given(state)
         ctx.drive.given = frozenset(str(message.id) for message in given if message.id)
-        result = await _outcome(inner, given, ctx)
+        result = await _outcome(inner, {"messages": given}, ctx)
         added = added_by(ctx.run_id, result["messages"], ctx.drive.given)
         if not added or _says_nothing(added[-1]):
             raise GraphGaveNothing(f"{ctx.agent.label} ended without an answer.")
@@ -99,17 +106,31 @@ def messages_written(change: Any) -> list[Any]:
 # Helpers --------------------------------------------------------------------------------
 
 
-async def _outcome(inner: Any, given: list[Any], ctx: RunContext) -> dict[str, Any]:
+async def _shaped(inner: Any, state: State, ctx: RunContext) -> AIMessage:
+    """Give the graph what the task's JSON says, and return what it gives as a message."""
+    task = messages_of(state)[-1]
+    checked = ctx.agent.shape.check(read_task(ctx.agent.name, task.text))
+    output = completed(await _outcome(inner, checked, ctx))
+    return AIMessage(
+        output.full,
+        id=derived_id(ctx.run_id, str(task.id), "output"),
+        additional_kwargs={"output": output.data},
+    )
+
+
+async def _outcome(inner: Any, given: dict[str, Any], ctx: RunContext) -> dict[str, Any]:
     """Run the graph; whatever its own code raises becomes an error of the run."""
     limits = ctx.limits
     clock = asyncio.timeout(limits.seconds - ctx.seconds_worked() if limits.seconds else None)
     try:
         async with clock:
-            return await inner.ainvoke({"messages": given}, {"recursion_limit": limits.steps or 1})
+            return await inner.ainvoke(given, _config(ctx))
     except GraphRecursionError as error:
         raise StepLimit(details={"steps": limits.steps}) from error
     except ParentCommand as error:
         raise GraphFailed("The agent's own graph tried to leave into a graph around it.") from error
+    except GraphInterrupt as asked:
+        raise GraphInterrupt(tuple(as_question(one, ctx) for one in asked.args[0])) from None
     except (GraphBubbleUp, GraphwrightError):
         raise
     except asyncio.CancelledError as error:
@@ -122,6 +143,22 @@ async def _outcome(inner: Any, given: list[Any], ctx: RunContext) -> dict[str, A
         if clock.expired():
             raise TimeBudget(details={"seconds": limits.seconds}) from error
         raise _failed(error) from error
+
+
+def _config(ctx: RunContext) -> dict[str, Any]:
+    """Return the graph's limits, and who counts the model calls of a sub-run.
+
+    The run's own context is ours: a graph with a context of its own would take it for that.
+    """
+    own = {
+        key: value.override(context=None)
+        for key, value in get_config()["configurable"].items()
+        if isinstance(value, Runtime)
+    }
+    config = {"recursion_limit": ctx.limits.steps or 1, "configurable": own}
+    if ctx.agent_id:
+        config["callbacks"] = [ModelCalls(ctx)]
+    return config
 
 
 def _failed(error: BaseException) -> GraphFailed:

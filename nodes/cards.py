@@ -20,20 +20,31 @@ Call = Mapping[str, Any]
 
 def approval_card(calls: Sequence[Call], ctx: RunContext) -> dict[str, Any]:
     """Return the interrupt value that asks about these calls, in call order."""
-    cards = [_approval(call, ctx) for call in calls]
-    card = ToolApproval(calls=cards)
-    if len(cards) == 1:
+    names = labels_of([call["name"] for call in calls], ctx)
+    return decisions_card([_approval(call, ctx) for call in calls], names)
+
+
+def decisions_card(calls: Sequence[ApprovalCall], names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the interrupt value that asks about these calls.
+
+    Args:
+        calls: what is asked about.
+        names: their tools as people know them; the tools' own where missing.
+    """
+    card = ToolApproval(calls=list(calls))
+    if len(calls) == 1:
         # Clients of the old single form read these.
-        one = cards[0]
+        one = calls[0]
         card = ToolApproval(
-            calls=cards,
+            calls=list(calls),
             tool=one.tool,
             args=one.args,
             reason=one.reason,
             side_effect=one.side_effect,
         )
-    names = ", ".join(labels_of([call["name"] for call in calls], ctx))
-    return _value(InterruptKind.TOOL_APPROVAL, f"Approval needed: {names}", card, calls)
+    message = f"Approval needed: {', '.join(names or [call.tool for call in calls])}"
+    ids = [{"id": call.tool_call_id} for call in calls]
+    return _value(InterruptKind.TOOL_APPROVAL, message, card, ids)
 
 
 def _approval(call: Call, ctx: RunContext) -> ApprovalCall:
@@ -79,6 +90,11 @@ def note_card(note: str) -> dict[str, Any]:
     """Return the interrupt value that asks one question for no call in particular."""
     card = AskUser(questions=[Question(question=note)])
     return _value(InterruptKind.ASK_USER, note, card, [])
+
+
+def asked_by(card: dict[str, Any], ctx: RunContext) -> dict[str, Any]:
+    """Say on a card that a sub-run asks; the run's own cards stay as they are."""
+    return card | {"agent_id": ctx.agent_id} if ctx.agent_id else card
 
 
 def _value(kind: InterruptKind, message: str, card: Any, calls: Sequence[Call]) -> dict[str, Any]:

@@ -17,7 +17,10 @@ async def prepare(state: State) -> dict[str, Any]:
     result behind its call whatever the order.
     """
     messages = messages_of(state)
-    loop = fresh_loop(loop_of(state)["began"])
+    before = loop_of(state)
+    loop = fresh_loop(before["began"])
+    if before["within"]:
+        loop |= {"within": before["within"], "plan_approved": before["within"]["plan_approved"]}
     update: dict[str, Any] = {"loop": loop, "decisions": {}}
     closing = closing_results(messages)
     if closing:

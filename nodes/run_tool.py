@@ -9,11 +9,12 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
-from core.context import RunContext
+from core.context import RunContext, SubRun
 from core.errors import GraphwrightError
 from core.events import ToolCall, UpdatedTodoList
 from core.faults import fault
 from core.log import get_logger
+from nodes.delegate import NO_PLAN_MODE, carried_through, sub_run_of
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
@@ -52,16 +53,23 @@ async def run_by(
     """Do what `run_tool` does, with a way of its own to carry the call out."""
     ctx = runtime.context
     call, decision = payload["call"], payload.get("decision")
-    ctx.emit(begun(call, ctx))
+    outcome = settled(call, decision)
+    sub = sub_run_of(call, payload.get("turn", ""), runtime) if outcome is None else None
+    if not (isinstance(sub, SubRun) and sub.resumed):
+        ctx.emit(begun(call, ctx))
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
-    outcome = settled(call, decision)
-    if outcome is None:
+    told: dict[str, Any] = {}
+    if isinstance(sub, SubRun):
+        outcome, told = await _delegated(payload, sub)
+    elif outcome is None:
         fault("tool.before")
-        outcome = await carry(payload, about, ctx)
+        outcome = sub or await carry(payload, about, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
+    if told:
+        message.artifact["sub"] = told
     update: dict[str, Any] = {"messages": [message]}
     if about.todos is not None and outcome.status == "completed":
         ctx.emit(UpdatedTodoList(todos=about.todos))
@@ -136,6 +144,16 @@ def forbidden(name: str, payload: Mapping[str, Any], ctx: RunContext) -> Outcome
     if plan_forbids(spec, ctx, loop_of(payload)):
         return failed(PLAN_MODE.format(name=spec.name), "denied")
     return None
+
+
+async def _delegated(payload: Mapping[str, Any], sub: SubRun) -> tuple[Outcome, dict[str, Any]]:
+    """Let another agent carry the call out."""
+    agent, mode = sub.context.agent, sub.context.mode
+    approved = bool(loop_of(payload)["plan_approved"])
+    if agent.graph is not None and mode == "plan" and not approved:
+        return failed(NO_PLAN_MODE.format(label=agent.label), "denied"), {}
+    outcome, told = await carried_through(sub, payload["call"], plan_approved=approved)
+    return noted(outcome, payload), told
 
 
 def noted(outcome: Outcome, payload: Mapping[str, Any]) -> Outcome:

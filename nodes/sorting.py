@@ -10,7 +10,8 @@ from typing import Any
 
 from core.context import RunContext
 from core.errors import ToolArgumentsInvalid
-from core.tooling import ToolSpec
+from core.tooling import DELEGATE, ToolSpec
+from nodes.delegate import NESTED, SPENT, over_the_limit
 
 TRUNCATED = (
     "This turn hit the output limit, so none of its calls was carried out. Issue them again in "
@@ -57,6 +58,8 @@ def refusal(
     if "invalid" in call:
         return "failed", _unreadable(call)
     spec = ctx.tools.get(call["name"])
+    if call["name"] == DELEGATE and ctx.agent_id:
+        return "denied", NESTED
     if spec is None or spec.name not in ctx.agent.tools:
         return "failed", _unknown(call["name"], ctx)
     if plan_forbids(spec, ctx, loop):
@@ -87,9 +90,9 @@ def plan_forbids(spec: ToolSpec, ctx: RunContext, loop: Mapping[str, Any]) -> bo
 
 
 async def sort_calls(
-    calls: list[dict[str, Any]], ctx: RunContext, loop: Mapping[str, Any], *, truncated: bool
+    calls: list[dict[str, Any]], ctx: RunContext, loop: dict[str, Any], *, truncated: bool
 ) -> dict[str, Any]:
-    """Return the `decisions` of a turn before anybody decided.
+    """Return the `decisions` of a turn before anybody decided; counts in `loop` what is limited.
 
     It is written into the state with the turn itself, because `approve` runs again from its
     beginning after each answer and must then see the same calls, even if a grant was given
@@ -107,7 +110,9 @@ async def sort_calls(
             refused[call["id"]] = {"status": problem[0], "message": problem[1]}
             continue
         spec = ctx.tools[call["name"]]
-        if spec.kind == "question":
+        if over_the_limit(spec, loop):
+            refused[call["id"]] = {"status": "failed", "message": SPENT}
+        elif spec.kind == "question":
             room -= len(call["args"]["questions"])
             _queue(call["id"], question, refused, CROWDED if room < 0 else "")
         elif spec.kind == "plan":

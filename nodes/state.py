@@ -59,6 +59,8 @@ def fresh_loop(began: str = "") -> dict[str, Any]:
 
     Args:
         began: id of the message it begins with. A summary may take the message itself away.
+
+    `within` says of a sub-run which call it carries out; it stays as it is.
     """
     return {
         "began": began,
@@ -79,6 +81,8 @@ def fresh_loop(began: str = "") -> dict[str, Any]:
         "overflow": "",
         "summary_failed": False,
         "context_tokens": 0,
+        "delegations": 0,
+        "within": None,
     }
 
 

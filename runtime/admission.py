@@ -155,8 +155,14 @@ class Admission:
         await work.sessions.update(session.id, **changed, updated_at=self._parts.clock.now())
 
     def _agent(self, name: str) -> str:
-        if name not in self._parts.assembly.agents:
+        agent = self._parts.assembly.agents.get(name)
+        if agent is None:
             raise NotFound(f"There is no agent named {name[:80]}.")
+        if agent.delegate_only:
+            raise Invalid(
+                f"{agent.label} takes tasks of other agents only, and no messages.",
+                details={"cure": "Talk to an agent that may delegate to it."},
+            )
         return name
 
     async def _check_place(self, work: UnitOfWork, place: _Place) -> None:

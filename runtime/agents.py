@@ -120,6 +120,8 @@ class Agents:
             "description": agent.description,
             "tools": list(agent.tools),
             "approval_tools": sorted(approval_tools(self._assembly, agent)),
+            "delegates": list(agent.delegates),
+            "delegate_only": agent.delegate_only,
             "default": agent.name == self._assembly.default_agent,
             "middleware": [one.name for one in agent.middleware.members]
             if agent.middleware

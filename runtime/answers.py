@@ -137,23 +137,31 @@ def _decision(
     _only(decision, KEYS[kind], where)
     checked: dict[str, Any] = {"tool_call_id": call["tool_call_id"], "type": kind}
     if kind == "edit":
-        checked["args"] = _edited(decision, str(call["tool"]), where, tools)
+        checked["args"] = _edited(decision, call, where, tools)
     if kind == "respond" or _given(decision):
         checked["message"] = _text(decision.get("message"), f"{where}.message")
     if decision.get("always") is not None:
         if decision["always"] not in ("session", "workspace"):
             raise Invalid(f"{where}: always must be session or workspace.")
+        if call.get("unchecked"):
+            raise Invalid(f"{where}: the agent's own graph asks, and it asks each time.")
         checked["always"] = decision["always"]
     return checked
 
 
 def _edited(
-    decision: Mapping[str, Any], tool: str, where: str, tools: Mapping[str, ToolSpec]
+    decision: Mapping[str, Any],
+    call: Mapping[str, Any],
+    where: str,
+    tools: Mapping[str, ToolSpec],
 ) -> dict[str, Any]:
     args = decision.get("args")
     if not isinstance(args, dict):
         raise Invalid(f"{where}.args: an object is expected.")
     args = cast("dict[str, Any]", args)
+    if call.get("unchecked"):
+        return args
+    tool = str(call["tool"])
     spec = tools.get(tool)
     if spec is None:
         raise Invalid(f"{where}: the tool {tool} is not there any more; reject the call instead.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -15,16 +15,18 @@ from core.ids import new_id
 from core.records import ArchiveRecord, MessageRecord, RunRecord
 from core.types import MessageStatus
 from runtime import parts
+from runtime.delegation import Delegations
 from runtime.foreign import ForeignStream
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
 from runtime.recall import Recalled
 from runtime.rows import Rows
 from runtime.sink import RunSink
+from runtime.subruns import SubState, sub_states
 from runtime.thread import Thread, has_begun, summary_in, waiting_in
 
 if TYPE_CHECKING:
-    from langgraph.types import Interrupt
+    from langgraph.types import Interrupt, StateSnapshot
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Drive:
     recalled: Recalled
     foreign: ForeignStream | None = None
     """What is heard of an extension's own graph, where that does the work."""
+    delegations: Delegations | None = None
+    """The sub-runs, where the agent may delegate."""
     sources: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Where the results of this run's tools came from, in order, without doubles."""
     answer: MessageRecord | None = None
@@ -59,7 +63,7 @@ class Drive:
             RunError: the run ends with this error.
         """
         graph_input = await self._input()
-        question: Interrupt | None = None
+        questions: dict[str, Interrupt] = {}
         stream = cast(
             "AsyncGenerator[Any]",
             self.thread.graph.astream(  # pyright: ignore[reportUnknownMemberType]
@@ -67,22 +71,35 @@ class Drive:
                 self.thread.config,
                 context=self.ctx,
                 stream_mode="updates" if self.foreign is None else ["updates", "messages"],
-                subgraphs=self.foreign is not None,
+                subgraphs=self.foreign is not None or self.delegations is not None,
                 durability="sync",
             ),
         )
         # Whatever ends the loop ends the graph with it.
         async with aclosing(stream):
-            if self.foreign is None:
-                async for item in stream:
-                    question = await self._take(item) or question
-                return question
-            with self.foreign.counting():
-                async for item in stream:
-                    question = await self._hear(self.foreign, item) or question
-        if question is None:
+            if self.foreign is not None:
+                with self.foreign.counting():
+                    async for item in stream:
+                        await self._hear(self.foreign, item, questions)
+            elif self.delegations is not None:
+                async for space, update in stream:
+                    if space:
+                        self.delegations.runs.hear(space, update)
+                    else:
+                        await self._take(update, questions)
+            else:
+                async for update in stream:
+                    await self._take(update, questions)
+        if self.foreign is not None and not questions:
             self.foreign.take_back()
-        return question
+        return await self._first(questions)
+
+    async def _first(self, questions: Mapping[str, Interrupt]) -> Interrupt | None:
+        """Return what is asked now: of several sub-runs that ask, the one that was called first."""
+        if len(questions) > 1:
+            waiting = waiting_in(await self.thread.snapshot())
+            return next(questions[one] for one in waiting if one in questions)
+        return next(iter(questions.values()), None)
 
     # What goes in -----------------------------------------------------------------------
 
@@ -93,6 +110,9 @@ class Drive:
         snapshot = await self.thread.snapshot()
         begun = has_begun(snapshot, str(self.run.input["message"]["id"]))
         await self._catch_up(self.thread.conversation(snapshot) if begun else ())
+        for state in await self.sub_states(snapshot):
+            # Told in the tables only once; a crash may have come before.
+            self._tell_within(state)
         self._keep_archive(summary_in(snapshot))
         resume = self.run.input.get("resume")
         if resume is not None:
@@ -102,12 +122,9 @@ class Drive:
             asked = str(resume["interrupt_id"])
             if asked not in waiting:
                 return None
-            value = resume["value"]
-            if self.foreign is not None:
-                from graphs.foreign import as_resumed
+            from nodes.foreign_cards import as_resumed
 
-                value = as_resumed(waiting[asked], value)
-            return Command(resume={asked: value})
+            return Command(resume={asked: as_resumed(waiting[asked].value, resume["value"])})
         return None if begun else self._first_input()
 
     def _first_input(self) -> dict[str, Any]:
@@ -144,42 +161,38 @@ class Drive:
 
     # What comes out ---------------------------------------------------------------------
 
-    async def _take(self, update: dict[str, Any]) -> Interrupt | None:
+    async def _take(self, update: dict[str, Any], questions: dict[str, Interrupt]) -> None:
         for node, change in update.items():
             if node == "__interrupt__":
-                return cast("tuple[Interrupt, ...]", change)[0]
-            if isinstance(change, Mapping) and node not in self._untold():
+                for question in cast("tuple[Interrupt, ...]", change):
+                    questions[question.id] = question
+            elif isinstance(change, Mapping) and node not in parts.untold_steps(self.ctx.agent):
                 await self._change(cast("Mapping[str, Any]", change))
-        return None
-
-    def _untold(self) -> frozenset[str]:
-        """Names of steps whose messages middleware may still change; `judge` tells them."""
-        stack = self.ctx.agent.middleware
-        return frozenset[str]() if stack is None else stack.untold
 
     async def _hear(
-        self, foreign: ForeignStream, item: tuple[tuple[str, ...], str, Any]
-    ) -> Interrupt | None:
+        self,
+        foreign: ForeignStream,
+        item: tuple[tuple[str, ...], str, Any],
+        questions: dict[str, Interrupt],
+    ) -> None:
         """Take what comes of a foreign graph: namespace (empty for our own), mode, content."""
         space, mode, content = item
         if not space and mode == "updates":
-            question = await self._take(content)
-            if question is not None:
-                from graphs.foreign import as_question
-
-                return as_question(question)
+            await self._take(content, questions)
         elif space and mode == "messages":
             foreign.token(content[0])
         elif len(space) == 1:
             await self._change({"messages": foreign.step(content)})
-        return None
 
     async def _change(self, change: Mapping[str, Any]) -> None:
         for message in cast("list[AnyMessage]", change.get("messages") or []):
             if isinstance(message, AIMessage):
                 await self._turn(message)
             elif isinstance(message, ToolMessage):
-                self._result(message)
+                stored = self._result(message)
+                if stored is not None and "sub" in parts.artifact_of(message):
+                    # The step with the sub-run's state is not left before all of it is told.
+                    await stored
         self._keep_archive(cast("dict[str, Any]", change.get("summary") or {}))
 
     async def _turn(self, message: AIMessage) -> None:
@@ -205,11 +218,13 @@ class Drive:
         for call in parts.calls_of(message):
             self._turns[call["id"]] = str(message.id)
 
-    def _result(self, message: ToolMessage) -> None:
+    def _result(self, message: ToolMessage) -> Awaitable[None] | None:
         asked = self._turns.get(message.tool_call_id)
         if asked is None or (asked, message.tool_call_id) in self._told:
             # A call that an earlier run left open is closed by `prepare`; it is not ours to tell.
-            return
+            return None
+        if self.delegations is not None:
+            self.delegations.runs.ended(message)
         self._told.add((asked, message.tool_call_id))
         record = parts.result_record(self.run, asked, message, self.ctx.clock.now())
         for source in cast("list[dict[str, Any]]", record.meta["sources"]):
@@ -220,7 +235,7 @@ class Drive:
             self.recalled.results.discard(message.tool_call_id)
         else:
             self.writer.emit(parts.result_event(record, self.run.agent, self.ctx.tools))
-        self.writer.stage(Rows(tool_results=[record], usage=self.ledger.take()))
+        return self.writer.stage(Rows(tool_results=[record], usage=self.ledger.take()))
 
     def _keep_archive(self, summary: Mapping[str, Any]) -> None:
         """Store what summarising removed; one that is stored already stays as it is."""
@@ -251,6 +266,17 @@ class Drive:
                 self._result(message)
             elif isinstance(message, AIMessage) and message.id != partial_id:
                 await self._turn(message)
+
+    def _tell_within(self, state: SubState) -> None:
+        if self.delegations is not None:
+            self.delegations.runs.tell(state.sub, state.messages)
+
+    async def sub_states(self, snapshot: StateSnapshot | None = None) -> list[SubState]:
+        """Return the sub-runs of the step that the thread stands at."""
+        if self.delegations is None:
+            return []
+        snapshot = snapshot or await self.thread.snapshot()
+        return await sub_states(self.thread, snapshot, self.run.id, self.delegations.sub_of)
 
     # How long it took -------------------------------------------------------------------
 

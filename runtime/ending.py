@@ -62,7 +62,10 @@ async def wait(drive: Drive, question: Interrupt) -> None:
     value = cast("dict[str, Any]", question.value)
     kind = InterruptKind(value["kind"])
     event = events.Interrupt(
-        interrupt_token=new_secret("int_"), message=str(value["message"]), **{kind: value[kind]}
+        interrupt_token=new_secret("int_"),
+        message=str(value["message"]),
+        agent_id=value.get("agent_id"),
+        **{kind: value[kind]},
     )
     snapshot = await drive.thread.snapshot()
     place = snapshot.config.get("configurable") or {}
@@ -136,6 +139,7 @@ async def _settle(
 ) -> Rows:
     """Put the thread in order and return the rows that show what became of it."""
     drive.sink.close()
+    subs = await drive.sub_states()
     message_id, partial = _partial(drive)
     for other in drive.writer.buffer.partials.keys() - {message_id}:
         # Models of a foreign graph may speak side by side; the thread takes one cut turn.
@@ -148,6 +152,8 @@ async def _settle(
     )
     rows = Rows()
     at = drive.ctx.clock.now()
+    if drive.delegations is not None:
+        drive.delegations.runs.close(subs, closing, error)
     await drive.tell(messages, message_id)
     shown = parts.text_parts(text, "".join(partial.thinking))
     if shown:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from core import events
 from core.errors import ModelCallLimit, TokenBudget
 from core.ids import derived_id
 from core.tokens import estimate_text, provider_counts
@@ -145,24 +144,5 @@ class ForeignStream:
     def _tell_calls(self, turn: AIMessage) -> None:
         ctx, seen = self._ctx, self._recalled.called
         calls = [call for call in parts.calls_of(turn) if call["id"] not in seen]
-        if not calls:
-            return
-        names = [call["name"] for call in calls]
-        ctx.emit(
-            events.Executing(
-                message=f"Running {', '.join(names)}",
-                cn_agent=ctx.agent.label,
-                tools=names,
-                cn_tools=names,
-            )
-        )
-        for call in calls:
-            ctx.emit(
-                events.ToolCall(
-                    tool=call["name"],
-                    cn_tool=call["name"],
-                    args=call["args"],
-                    agent_id=ctx.agent.name,
-                    tool_call_id=call["id"],
-                )
-            )
+        for event in parts.call_events(calls, ctx.agent.label, ctx.agent.name):
+            ctx.emit(event)

@@ -25,12 +25,34 @@ def _message(
     message: MessageRecord, results: Mapping[tuple[str, str], ToolResultRecord]
 ) -> dict[str, Any]:
     parts = [
-        part | {"result": _result(results.get((message.id, part["tool_call_id"])))}
-        if part["type"] == "tool_call"
-        else part
+        _call(message.id, part, results) if part["type"] == "tool_call" else part
         for part in message.parts
     ]
     return asdict(message) | {"parts": parts}
+
+
+def _call(
+    message_id: str,
+    part: dict[str, Any],
+    results: Mapping[tuple[str, str], ToolResultRecord],
+) -> dict[str, Any]:
+    """Return a call with its result and, where another agent carried it out, what that did."""
+    call_id = part["tool_call_id"]
+    shown = part | {"result": _result(results.get((message_id, call_id)))}
+    within = [
+        {
+            "type": "tool_call",
+            "tool_call_id": result.tool_call_id,
+            "tool": result.tool,
+            "cn_tool": result.meta["cn_tool"],
+            "args": result.meta["args"],
+            "agent_id": result.meta["agent_id"],
+            "result": _result(result),
+        }
+        for result in results.values()
+        if result.message_id == message_id and result.meta.get("within") == call_id
+    ]
+    return shown | {"activity": within} if within else shown
 
 
 def _result(result: ToolResultRecord | None) -> dict[str, Any] | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, ToolMessage
 
 from core.errors import GraphwrightError
-from core.events import ToolResult
+from core.events import Executing, ToolCall, ToolResult
 from core.records import MessageRecord, RunRecord, ToolResultRecord
-from core.tooling import ToolSpec
+from core.tooling import AgentSpec, ToolSpec
 from core.types import MessageStatus
 
 PREVIEW = 400
@@ -31,6 +31,11 @@ def label_of(tools: Mapping[str, ToolSpec], name: str) -> str:
     """Return the name that people read; the tool's own where it is not known any more."""
     spec = tools.get(name)
     return spec.label if spec is not None else name
+
+
+def untold_steps(agent: AgentSpec) -> frozenset[str]:
+    """Return the steps whose messages middleware may still change; `judge` tells them."""
+    return frozenset[str]() if agent.middleware is None else agent.middleware.untold
 
 
 def text_parts(text: str, thinking: str) -> list[Part]:
@@ -96,6 +101,29 @@ def message_record(
         status=status,
         created_at=at,
     )
+
+
+def call_events(
+    calls: Sequence[Mapping[str, Any]], label: str, agent_id: str
+) -> list[Executing | ToolCall]:
+    """Return what watchers are told of calls that a foreign graph carries out itself."""
+    if not calls:
+        return []
+    names = [call["name"] for call in calls]
+    batch = Executing(
+        message=f"Running {', '.join(names)}", cn_agent=label, tools=names, cn_tools=names
+    )
+    single = [
+        ToolCall(
+            tool=call["name"],
+            cn_tool=call["name"],
+            args=call["args"],
+            agent_id=agent_id,
+            tool_call_id=call["id"],
+        )
+        for call in calls
+    ]
+    return [batch, *single]
 
 
 def result_record(

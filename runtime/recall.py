@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.records import RunRecord
+from core.records import RunRecord, UsageRecord
 from runtime.sink import Partial
 from storage.database import Database
 
@@ -24,6 +24,12 @@ class Recalled:
     """Calls that watchers have seen begin."""
     stored: set[str] = field(default_factory=set[str])
     """Messages of the run that are stored."""
+    agents: set[str] = field(default_factory=set[str])
+    """Agents that watchers have seen begin, sub-runs too, by `agent_id`."""
+    ended: set[str] = field(default_factory=set[str])
+    """Those that they have seen end."""
+    usage: list[UsageRecord] = field(default_factory=list[UsageRecord])
+    """The run's model calls so far."""
     spoken: dict[str, Partial] = field(default_factory=dict[str, Partial])
     """Text that was shown of messages which are not stored whole."""
 
@@ -32,6 +38,9 @@ class Recalled:
         match event["type"]:
             case "agent_start":
                 self.began = True
+                self.agents.add(event["agent_id"])
+            case "agent_done" | "agent_error":
+                self.ended.add(event["agent_id"])
             case "tool_call":
                 self.called.add(event["tool_call_id"])
             case "tool_result":
@@ -64,6 +73,8 @@ async def recall(database: Database, run: RunRecord) -> Recalled:
                 break
             seq = events[-1].seq
         stored = await work.messages.of_run(run.id)
+        usage = await work.usage.of_run(run.id)
+    recalled.usage = [one for one in usage if one.purpose != "title"]
     recalled.stored = {message.id for message in stored if message.role == "assistant"}
     for message_id in recalled.spoken.keys() & recalled.stored:
         del recalled.spoken[message_id]

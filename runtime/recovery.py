@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import ToolMessage
@@ -16,12 +16,11 @@ from runtime import ending
 from runtime.claims import Claims
 from runtime.drive import Drive
 from runtime.engine import Engine
+from runtime.subruns import TOOL_NODE, SubState
 from runtime.thread import messages_in, open_calls
 
 if TYPE_CHECKING:
     from langgraph.types import StateSnapshot
-
-TOOL_NODE = "run_tool"
 
 log = get_logger(__name__)
 
@@ -54,13 +53,16 @@ class Recovery:
         if run.cancel_requested:
             await ending.cancel(drive)
             return
-        reason = self._reason(drive, await drive.thread.snapshot())
+        snapshot = await drive.thread.snapshot()
+        reason = self._reason(drive, snapshot, await drive.sub_states(snapshot))
         if reason is None:
             await self._claims.put_back(run)
         else:
             await ending.lose(drive, reason)
 
-    def _reason(self, drive: Drive, snapshot: StateSnapshot) -> RunLost | None:
+    def _reason(
+        self, drive: Drive, snapshot: StateSnapshot, subs: Sequence[SubState]
+    ) -> RunLost | None:
         """Return why the run must not go on, or none where it may."""
         broken_off = drive.run.takeovers + 1
         if broken_off >= self._settings.max_attempts:
@@ -69,6 +71,9 @@ class Recovery:
                 "Send another message to go on from here."
             )
         unknown = unknown_outcomes(snapshot, drive.ctx.tools)
+        for state in subs:
+            names = unknown_outcomes(state.snapshot, state.sub.tools)
+            unknown += [f"{name} ({state.sub.agent.label})" for name in names]
         if unknown:
             return RunLost(
                 f"The server stopped while {', '.join(unknown)} was carried out. It is not known "

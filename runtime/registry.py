@@ -11,6 +11,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.delegates import with_delegate, with_delegates
 from runtime.middleware import middleware_of, tried
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
@@ -20,7 +21,9 @@ from tools.resolve import resolve
 
 DEFAULT_AGENT = "assistant"
 
-_OPTIONS = frozenset({"label", "review", "free_calls_first", "parallel_calls", "limits"})
+_OPTIONS = frozenset(
+    {"label", "review", "free_calls_first", "parallel_calls", "limits", "delegates"}
+)
 _LIMITS = frozenset(item.name for item in dataclasses.fields(Limits))
 
 
@@ -55,6 +58,7 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
+    agents = with_delegates(registry, offered, agents, tools, faults)
     middleware = middleware_of(registry, agents, default_agent, faults)
     brought = tried(middleware, agents, tools, faults)
     skills = checked_folders(registry, faults)
@@ -85,7 +89,7 @@ def _check_settings(
     hitl_tools: Collection[str],
     tools: Collection[str],
     default_agent: str,
-    agents: Collection[str],
+    agents: Mapping[str, AgentSpec],
     faults: list[Fault],
 ) -> None:
     for name in sorted(set(hitl_tools) - set(tools)):
@@ -94,6 +98,9 @@ def _check_settings(
     if default_agent not in agents:
         cure = "Register it, or load the extension `core`."
         faults.append(Fault("agents", f"There is no agent {default_agent!r}.", cure))
+    elif agents[default_agent].delegate_only:
+        cure = "Name another default agent; this one takes tasks of other agents only."
+        faults.append(Fault("agents", f"{default_agent!r} takes no messages.", cure))
 
 
 def _offered(registry: Registry) -> list[ToolDeclaration]:
@@ -179,7 +186,9 @@ def _agent(
     if not well_formed(declaration.name):
         faults.append(Fault(place, "This name is not allowed.", ALLOWED))
     known = {*tools, *broken}
-    names = _references(declaration.tools, "tools", place, known, faults)
+    names = with_delegate(
+        declaration, _references(declaration.tools, "tools", place, known, faults)
+    )
     guarded = _references(declaration.approval_tools, "approval_tools", place, known, faults)
     for name in guarded:
         if name not in names:
@@ -213,7 +222,8 @@ def _options(options: Mapping[str, Any], place: str, faults: list[Fault]) -> dic
     for limit in sorted({str(limit) for limit in named} - _LIMITS):
         cure = f"{nearest(limit, _LIMITS)}{known_or_none(_LIMITS, 'limits')}"
         faults.append(Fault(place, f"There is no limit {limit!r}.", cure))
-    return {key: value for key, value in options.items() if key in _OPTIONS}
+    # `delegates` is checked once all agents are known.
+    return {key: value for key, value in options.items() if key in _OPTIONS - {"delegates"}}
 
 
 def _references(

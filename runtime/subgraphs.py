@@ -10,6 +10,9 @@ from core.errors import Fault
 from core.registry import SubgraphDeclaration
 from core.tooling import AgentSpec
 from runtime.naming import ALLOWED, well_formed
+from tools.input_shape import shape_of
+
+SHAPES = "Pass a pydantic model, a TypedDict (of typing_extensions) or a JSON schema of an object."
 
 
 def subgraphs_of(
@@ -32,16 +35,32 @@ def subgraphs_of(
         elif said.name in agents or said.name in found:
             what = f"There is an agent {said.name!r} already."
             faults.append(Fault(said.where, what, "Give yours another name: the first argument."))
-        elif (graph := _built(said, place, faults)) is not None:
-            found[said.name] = AgentSpec(
-                name=said.name,
-                label=said.label or said.name,
-                description=said.description,
-                prompt="",
-                tools=(),
-                graph=graph,
-            )
+        elif (agent := _agent(said, place, faults)) is not None:
+            found[said.name] = agent
     return found
+
+
+def _agent(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> AgentSpec | None:
+    shape = None
+    if said.input_schema is not None:
+        try:
+            shape = shape_of(said.input_schema)
+        except (TypeError, ValueError) as error:
+            faults.append(Fault(place, f"input_schema cannot be used: {error}", SHAPES))
+            return None
+    graph = _built(said, place, faults)
+    if graph is None:
+        return None
+    return AgentSpec(
+        name=said.name,
+        label=said.label or said.name,
+        description=said.description,
+        prompt="",
+        tools=(),
+        graph=graph,
+        shape=shape,
+        delegate_only="messages" not in graph.channels or "messages" not in graph.output_channels,
+    )
 
 
 def _built(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> Any:
@@ -53,12 +72,12 @@ def _built(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> Any:
     from graphs.foreign import built
 
     try:
-        return built(said.build)
+        return built(said.build, shaped=said.input_schema is not None)
     except Exception as error:  # boundary: an extension's code; all faults are told together
         what = f"The graph cannot be built: {type(error).__name__}: {error}"
         cure = (
-            "build() takes no argument and returns a StateGraph whose state has `messages`. "
-            "To ask the user, a node calls interrupt(…)."
+            "build() takes no argument and returns a StateGraph whose state has `messages`, or "
+            "pass input_schema. To ask the user, a node calls interrupt(…)."
         )
         faults.append(Fault(place, what, cure))
         return None

@@ -54,6 +54,17 @@ class Thread:
         within = self._foreign_run is not None
         return await self.graph.aget_state(self.config, subgraphs=within)
 
+    async def within(self, space: str, graph: Graph | None = None) -> StateSnapshot:
+        """Return the state of a graph of ours that ran inside a step of this thread.
+
+        Args:
+            space: its namespace.
+            graph: that graph, where it differs; what graphs within it hold is read as well.
+        """
+        where = {**self.config.get("configurable", {}), "checkpoint_ns": space}
+        reader = graph or self.graph
+        return await reader.aget_state({"configurable": where}, subgraphs=graph is not None)
+
     def conversation(self, snapshot: StateSnapshot) -> list[AnyMessage]:
         """Return the messages of a snapshot that stand, those of a foreign graph included."""
         return [*told_in(snapshot), *self._within(snapshot)]
@@ -133,7 +144,7 @@ class Thread:
         from graphs.foreign import added_by
 
         given = {str(one.id) for one in messages_in(snapshot)}
-        return list(added_by(self._foreign_run, _states_within(snapshot), given))
+        return list(added_by(self._foreign_run, states_within(snapshot), given))
 
 
 def messages_in(snapshot: StateSnapshot) -> list[AnyMessage]:
@@ -152,7 +163,7 @@ def told_in(snapshot: StateSnapshot) -> list[AnyMessage]:
     return list(itertools.takewhile(lambda one: one.id != untold, messages))
 
 
-def _states_within(snapshot: StateSnapshot) -> Iterator[Any]:
+def states_within(snapshot: StateSnapshot) -> Iterator[Any]:
     """Give the messages of the graphs within, and those of tasks that ended beside others."""
     from langgraph.types import StateSnapshot
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from core.clock import Clock
@@ -14,7 +14,8 @@ from core.principal import Principal
 from core.records import RunRecord, SessionRecord
 from core.registry import Assembly
 from core.settings import Settings
-from core.tooling import AgentSpec, ToolSpec
+from core.tooling import DELEGATE, AgentSpec, ToolSpec
+from runtime.delegation import Delegate, Delegations
 from runtime.drive import Drive
 from runtime.foreign import ForeignStream
 from runtime.journal import RunWriter
@@ -24,8 +25,10 @@ from runtime.recall import recall
 from runtime.rows import owner_of
 from runtime.sink import RunSink
 from runtime.skills import library_of, skill_parts
+from runtime.subruns import SubRuns
 from runtime.thread import Thread
 from storage.database import Database
+from tools.delegating import made_for
 from tools.skills.files import SkilledFiles
 from tools.skills.library import SkillLibrary
 
@@ -89,20 +92,35 @@ class Workshop:
         recalled = await recall(self._database, run)
         writer.buffer.partials.update(recalled.spoken)
         sink = RunSink(writer.buffer)
-        ledger = Ledger(run, self._parts.clock)
+        ledger = Ledger(run, self._parts.clock, recalled.usage)
         agent = self.agent(run.agent)
         shelf = await self._parts.skills.shelf(principal)
-        further = [*skill_parts(agent, shelf), *preference_parts(preferences)]
-        ctx = self._context(run, session, agent, sink, ledger, further)
+
+        def prompt_of(one: AgentSpec) -> list[PromptPart]:
+            return [*skill_parts(one, shelf), *preference_parts(preferences)]
+
+        ctx = self._context(run, session, agent, sink, ledger, prompt_of(agent))
+        delegations = None
+        if agent.delegates:
+            runs = SubRuns(run, writer, ledger, recalled, self._parts.clock)
+            delegations = Delegations(
+                ctx.limits, ledger, recalled, runs, lambda name: self._delegate(name, prompt_of)
+            )
         return Drive(
             run=run,
-            ctx=dataclasses.replace(ctx, skills=shelf, files=SkilledFiles(ctx.files, shelf)),
+            ctx=dataclasses.replace(
+                ctx,
+                skills=shelf,
+                files=SkilledFiles(ctx.files, shelf),
+                delegation=delegations,
+            ),
             thread=await self.thread(agent, run.session_id, run.id),
             writer=writer,
             sink=sink,
             ledger=ledger,
             recalled=recalled,
             foreign=ForeignStream(ctx, ledger, recalled) if agent.graph is not None else None,
+            delegations=delegations,
         )
 
     def agent(self, name: str) -> AgentSpec:
@@ -148,7 +166,10 @@ class Workshop:
 
     def tools(self, agent: AgentSpec) -> dict[str, ToolSpec]:
         """Return an agent's tools by name."""
-        return {name: self._parts.assembly.tools[name] for name in agent.tools}
+        tools = {name: self._parts.assembly.tools[name] for name in agent.tools}
+        if agent.delegates:
+            tools[DELEGATE] = made_for(tools[DELEGATE], [self.agent(n) for n in agent.delegates])
+        return tools
 
     def window(self, agent: AgentSpec, model: str | None) -> int:
         """Return how many tokens fit into a request of this agent to this model.
@@ -160,6 +181,18 @@ class Workshop:
         return limit or self._parts.models.get(model).context_window
 
     # Helpers ----------------------------------------------------------------------------
+
+    def _delegate(
+        self, name: str, prompt_of: Callable[[AgentSpec], Sequence[PromptPart]]
+    ) -> Delegate:
+        agent, parts = self.agent(name), self._parts
+        return Delegate(
+            agent,
+            self.tools(agent),
+            approval_tools(parts.assembly, agent),
+            prompt_of(agent),
+            limits_of(parts.settings, agent),
+        )
 
     def _context(
         self,

@@ -23,7 +23,7 @@ from tools.threads import in_thread
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _SIDE_EFFECTS = ("none", "write", "external")
 _DECISIONS = ("approve", "edit", "reject", "respond")
-_KINDS = ("plain", "question", "plan")
+_KINDS = ("plain", "question", "plan", "delegate")
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 

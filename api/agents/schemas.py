@@ -14,6 +14,10 @@ class Agent(Output):
     description: str
     tools: list[str]
     approval_tools: list[str]
+    delegates: list[str]
+    """Agents that it may give tasks to."""
+    delegate_only: bool
+    """Whether it takes tasks of other agents only, and no messages."""
     default: bool
     middleware: list[str]
     """Names of those around it, the outermost first."""

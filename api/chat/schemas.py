@@ -144,6 +144,8 @@ class PendingInterrupt(Output):
     run_id: str
     interrupt_token: str
     message: str
+    agent_id: str | None = None
+    """Who asks, where that is an agent with a delegated task."""
     tool_approval: dict[str, Any] | None = None
     ask_user: dict[str, Any] | None = None
     plan_approval: dict[str, Any] | None = None

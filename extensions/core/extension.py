@@ -5,6 +5,7 @@ from __future__ import annotations
 from extensions import Registry
 from tools.asking import ask_user, request_plan_approval
 from tools.calculate import calculate
+from tools.delegating import delegate
 from tools.files import list_files, read_file, write_file
 from tools.now import now
 from tools.planning import update_plan
@@ -35,7 +36,7 @@ You are a capable, careful assistant. Work until the user's request is done, the
 
 def setup(registry: Registry) -> None:
     """Offer the tools and the default agent."""
-    for tool in BUILT_IN:
+    for tool in (*BUILT_IN, delegate):
         registry.register_tool(tool)
     registry.register_agent(
         "assistant",

@@ -34,13 +34,16 @@ CONTRACT = {
     "error": {"message", "code", "retry_after"},
 }  # fmt: skip
 
+OF_SUB_RUNS = {"executing": {"agent_id"}, "progress": {"agent_id"}, "interrupt": {"agent_id"}}
+"""Fields that only events of sub-runs have."""
+
 
 def kinds() -> list[type]:
     union, _ = typing.get_args(events.Event)
     return list(typing.get_args(union))
 
 
-@pytest.mark.req("CHAT-06")
+@pytest.mark.req("CHAT-06", "EXEC-41")
 def test_types_and_fields_are_the_contract():
     found = {
         kind.model_fields["type"].default: {
@@ -50,7 +53,11 @@ def test_types_and_fields_are_the_contract():
         }
         for kind in kinds()
     }
-    assert found == CONTRACT
+    assert found == {
+        kind: fields | OF_SUB_RUNS.get(kind, set()) for kind, fields in CONTRACT.items()
+    }
+    plain = events.dump(events.Progress(message="m"))
+    assert plain == {"type": "progress", "message": "m", "fraction": None}
 
 
 @pytest.mark.req("CHAT-06")

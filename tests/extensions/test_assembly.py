@@ -43,7 +43,7 @@ def send_mail(to: str) -> str:
 def test_the_shipped_extensions_assemble(registry):
     assembly = assemble(registry)
     assert set(assembly.tools) == {
-        "airflow", "ask_user", "calculate", "list_files", "load_skill", "now", "read_file",
+        "airflow", "ask_user", "calculate", "delegate", "list_files", "load_skill", "now", "read_file",
         "request_plan_approval", "update_plan", "write_file",
     }  # fmt: skip
     assert assembly.default_agent == "assistant"
