@@ -44,7 +44,7 @@ LOOK_SECONDS = 2.0
 log = get_logger(__name__)
 
 
-class RuntimeEnvironment:
+class Runtime:
     """Everything that carries out runs; `async with` begins and ends it."""
 
     def __init__(  # noqa: PLR0913 - a composition root takes what it composes
