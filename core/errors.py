@@ -16,6 +16,7 @@
       ToolError               becomes the result of one tool call, never ends the run
         ToolFailed, ToolArgumentsInvalid, ToolDenied, ToolTimeout
       ServiceMissing          a service of an extension was asked for when it does not run
+      WrongUse                a script called something at the wrong time
       ConfigError             stops the start, listing every fault
 
 The class docstring is the default message. Codes are part of the API and never change.
@@ -146,6 +147,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnsupportedMediaType",
+    "WrongUse",
 ]
 
 
@@ -171,3 +173,7 @@ class ConfigError(GraphwrightError):
 
 class ServiceMissing(GraphwrightError):
     """A service of an extension does not run."""
+
+
+class WrongUse(GraphwrightError):
+    """The Python interface was used in a way that cannot work."""
