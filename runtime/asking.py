@@ -21,12 +21,17 @@ _OF_ANSWERS: Final = ("session_id", "interrupt_token", "resume")
 _MODES: Final = ("plan", "full")
 
 
-def command_of(asked: Mapping[str, Any], script: Mapping[str, Any] | None = None) -> Any:
+def command_of(
+    asked: Mapping[str, Any],
+    script: Mapping[str, Any] | None = None,
+    instead_of: str | None = None,
+) -> ChatCommand | ResumeCommand:
     """Return the command that a script's arguments mean.
 
     Args:
         asked: the arguments by name, `user_name` among them.
         script: what is noted with the run.
+        instead_of: the run that `request_id` stood for so far.
 
     Raises:
         TypeError: there is no such argument, or one is missing.
@@ -40,7 +45,7 @@ def command_of(asked: Mapping[str, Any], script: Mapping[str, Any] | None = None
     if "user_name" not in given:
         raise TypeError("user_name is missing: whose run is it?")
     answers = "resume" in given or "interrupt_token" in given
-    return _answer(given) if answers else _message(given, script)
+    return _answer(given) if answers else _message(given, script or {}, instead_of)
 
 
 def limits_in(graph_config: Any) -> dict[str, int]:
@@ -68,7 +73,9 @@ def limits_in(graph_config: Any) -> dict[str, int]:
 # Helpers ----------------------------------------------------------------------------------
 
 
-def _message(given: dict[str, Any], script: Mapping[str, Any] | None) -> ChatCommand:
+def _message(
+    given: dict[str, Any], script: Mapping[str, Any], instead_of: str | None
+) -> ChatCommand:
     if "message" not in given:
         raise TypeError("message is missing: what is the agent told?")
     for name in _TEXTS:
@@ -88,7 +95,8 @@ def _message(given: dict[str, Any], script: Mapping[str, Any] | None) -> ChatCom
         files=files,
         kind=RunKind(given.get("kind", RunKind.BATCH)),
         limits=limits_in(given.get("graph_config")),
-        script={} if script is None else script,
+        script=script,
+        instead_of=instead_of,
     )
 
 

@@ -15,10 +15,8 @@ from core.clock import Clock
 from core.log import get_logger
 from core.records import RunRecord
 from core.types import RunStatus
-from runtime.claims import Claims
-from runtime.engine import Engine, Stop, patiently
-from runtime.hub import Hub
-from runtime.recovery import Recovery
+from runtime.engine import Stop, patiently
+from runtime.environment import Runtime
 from storage.database import Database
 
 LOOK = 2.0
@@ -36,16 +34,11 @@ class Carrier:
     """The runs that this script sees through."""
 
     def __init__(
-        self,
-        database: Database,
-        hub: Hub,
-        engine: Engine,
-        claims: Claims,
-        recovery: Recovery,
-        clock: Clock,
+        self, database: Database, runtime: Runtime, clock: Clock, seats: asyncio.Semaphore
     ) -> None:
-        self._database, self._hub, self._clock = database, hub, clock
-        self._engine, self._claims, self._recovery = engine, claims, recovery
+        self._database, self._clock, self._seats = database, clock, seats
+        self._hub, self._engine = runtime.hub, runtime.engine
+        self._claims, self._recovery = runtime.claims, runtime.recovery
         self._tasks: dict[str, asyncio.Task[RunRecord]] = {}
         self._held: set[str] = set()
         self._leaving = False
@@ -136,7 +129,8 @@ class Carrier:
             log.error("a run could not be seen through", exc_info=error)
 
     async def _mended(self, run: RunRecord) -> RunRecord:
-        return await self._through(run.id, await self._mend(run))
+        async with self._seats:
+            return await self._through(run.id, await self._mend(run))
 
     async def _through(self, run_id: str, held: RunRecord | None) -> RunRecord:
         while True:

@@ -120,9 +120,7 @@ class Claims:
             run = await work.runs.lock(run_id)
             return await self._hold(work, run) if run.status == RunStatus.QUEUED else None
 
-    async def abandoned(
-        self, *, scripts: bool = False, only: str | None = None
-    ) -> list[RunRecord]:
+    async def abandoned(self, *, scripts: bool = False, only: str | None = None) -> list[RunRecord]:
         """Take over all runs whose owners show no life sign any more.
 
         Args:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Required, Self, TypedDict, Unpack
 
-from core.errors import Forbidden, GraphwrightError, Invalid, NotFound, WrongUse
+from core.errors import GraphwrightError, Invalid, NotFound, WrongUse
 from core.events import EVENT_ADAPTER, Event
 from core.principal import Principal
 from core.records import RunRecord

@@ -23,9 +23,7 @@ from storage.work import UnitOfWork
 class Interrupts:
     """The questions that runs wait with."""
 
-    def __init__(
-        self, database: Database, place: Place, assembly: Assembly, clock: Clock
-    ) -> None:
+    def __init__(self, database: Database, place: Place, assembly: Assembly, clock: Clock) -> None:
         self._database = database
         self._place = place
         self._assembly = assembly

@@ -22,6 +22,7 @@ from core.clock import Clock, SystemClock
 from core.errors import ConfigError, Fault, Unavailable, WrongUse
 from core.log import get_logger
 from core.records import RunRecord
+from core.registry import Assembly
 from core.settings import Loaded, Settings, load_settings
 from core.types import SCRIPT
 from identity.service import Identity
@@ -51,8 +52,11 @@ class Opened:
     identity: Identity
     runtime: Runtime
     carrier: Carrier
+    assembly: Assembly
+    models: ModelRegistry
+    concurrency: int
     seats: asyncio.Semaphore
-    """One for each run that `execute` may have under way."""
+    """One for each run that `execute` may have under way, `concurrency` in all."""
     loop: asyncio.AbstractEventLoop
 
 
@@ -63,7 +67,7 @@ class RuntimeEnvironment:
     connections are made anew each time.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a switch of its own, by name only
+    def __init__(
         self,
         *,
         scheduler: bool = False,
@@ -203,8 +207,9 @@ class RuntimeEnvironment:
         runtime = Runtime(
             settings, database, models, assembly, stores, clock, works=False, in_hand=True
         )
-        carrier = Carrier(database, runtime.hub, runtime.engine, runtime.claims,
-                          runtime.recovery, clock)  # fmt: skip
+        places = self._concurrency or settings.worker_concurrency
+        seats = asyncio.Semaphore(places)
+        carrier = Carrier(database, runtime, clock, seats)
         opened = Opened(
             settings=settings,
             clock=clock,
@@ -212,7 +217,10 @@ class RuntimeEnvironment:
             identity=Identity(database, settings, clock),
             runtime=runtime,
             carrier=carrier,
-            seats=asyncio.Semaphore(self._concurrency or settings.worker_concurrency),
+            assembly=assembly,
+            models=models,
+            concurrency=places,
+            seats=seats,
             loop=asyncio.get_running_loop(),
         )
         runtime.strays.decide = lambda run: _about_stray(opened, run)
@@ -277,7 +285,8 @@ def _loaded(given: Settings | Mapping[str, Any] | None) -> Loaded:
                 Fault(
                     f"RuntimeEnvironment(settings={{{name!r}: …}})",
                     "There is no setting of that name.",
-                    nearest(name, Settings.model_fields) or "Use a field of core.settings.Settings.",
+                    nearest(name, Settings.model_fields)
+                    or "Use a field of core.settings.Settings.",
                 )
                 for name in unknown
             ]
