@@ -41,6 +41,7 @@ class Carrier:
         self._claims, self._recovery = runtime.claims, runtime.recovery
         self._tasks: dict[str, asyncio.Task[RunRecord]] = {}
         self._held: set[str] = set()
+        self._unwanted: set[str] = set()
         self._leaving = False
 
     @property
@@ -84,6 +85,7 @@ class Carrier:
         task = self._tasks.get(run_id)
         if task is None:
             return True
+        self._unwanted.add(run_id)
         self._engine.cancel(run_id)
         await asyncio.wait({task}, timeout=STOP_SECONDS)
         return task.done()
@@ -94,9 +96,11 @@ class Carrier:
         Raises:
             Unavailable: the database is away.
         """
-        for run in await self._claims.abandoned(scripts=True):
+        taken = await self._claims.abandoned(scripts=True)
+        if taken:
+            log.warning("runs of a script that died go on here", extra={"kv": {"runs": len(taken)}})
+        for run in taken:
             if run.id not in self._tasks:
-                log.warning("a script died; its run goes on here", extra={"kv": {"run": run.id}})
                 self._take_over(run)
 
     async def leave(self, seconds: float) -> None:
@@ -124,6 +128,7 @@ class Carrier:
     def _forget(self, run_id: str) -> None:
         task = self._tasks.pop(run_id, None)
         self._held.discard(run_id)
+        self._unwanted.discard(run_id)
         self._engine.expected.discard(run_id)
         if task is not None and not task.cancelled() and (error := task.exception()) is not None:
             log.error("a run could not be seen through", exc_info=error)
@@ -135,9 +140,13 @@ class Carrier:
     async def _through(self, run_id: str, held: RunRecord | None) -> RunRecord:
         while True:
             if held is not None:
+                if run_id in self._unwanted:
+                    self._engine.cancel(run_id)
                 held = await self._drive(held)
             run = await patiently(self._clock, lambda: self._read(run_id))
             if run.status not in GOING or self._leaving:
+                return run
+            if held is None and run_id in self._unwanted:
                 return run
             if held is None:
                 held = await patiently(self._clock, lambda: self._get_hold(run))  # noqa: B023 - awaited at once

@@ -215,8 +215,11 @@ async def admit(**asked: Unpack[Asked]) -> Admitted:
         Unavailable: the database is away.
     """
     environment = current()
-    principal, command = await asked_by(environment, asked)
-    return await let_in(environment, principal, command)
+    command = command_of(asked)
+    who: Any = asked["user_name"]
+    if not isinstance(who, str):
+        raise Invalid("user_name must be a text.")
+    return await let_in(environment, who, command)
 
 
 def build_execution(admitted: Admitted) -> Execution:
@@ -245,22 +248,18 @@ async def execute(**asked: Unpack[Asked]) -> ExecutionResult:
 # The way in -------------------------------------------------------------------------------
 
 
-async def asked_by(
-    environment: RuntimeEnvironment, asked: Asked
-) -> tuple[Principal, ChatCommand | ResumeCommand]:
-    """Return who asks for what, checked as far as it can be without the session."""
-    command = command_of(asked)
-    user_name: Any = asked["user_name"]
-    if not isinstance(user_name, str):
-        raise Invalid("user_name must be a text.")
-    return await environment.opened.identity.script_principal(user_name), command
-
-
 async def let_in(
-    environment: RuntimeEnvironment, principal: Principal, command: ChatCommand | ResumeCommand
+    environment: RuntimeEnvironment, who: str | Principal, command: ChatCommand | ResumeCommand
 ) -> Admitted:
-    """Let a run in and hold it, whole or not at all, also when the caller is cancelled meanwhile."""
-    task = environment.spawn(_let_in(environment, principal, command))
+    """Let a run in and hold it, whole or not at all, also when the caller is cancelled meanwhile.
+
+    Args:
+        environment: the one that is entered.
+        who: whose run it is, or the name of the user.
+        command: what is to be done.
+    """
+    # Also so that no connection is left half made, which a cancelled transaction may do.
+    task = environment.spawn(_let_in(environment, who, command))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -270,10 +269,11 @@ async def let_in(
 
 
 async def _let_in(
-    environment: RuntimeEnvironment, principal: Principal, command: ChatCommand | ResumeCommand
+    environment: RuntimeEnvironment, who: str | Principal, command: ChatCommand | ResumeCommand
 ) -> Admitted:
     opened = environment.opened
     runs = opened.runtime.runs
+    principal = await opened.identity.script_principal(who) if isinstance(who, str) else who
     submitted: Submitted
     if isinstance(command, ChatCommand):
         submitted = await runs.submit(principal, command)
