@@ -16,6 +16,7 @@
       ToolError               becomes the result of one tool call, never ends the run
         ToolFailed, ToolArgumentsInvalid, ToolDenied, ToolTimeout
       ServiceMissing          a service of an extension was asked for when it does not run
+      WrongUse, BatchUnwritten   what scripts are told beside the above
       ConfigError             stops the start, listing every fault
 
 The class docstring is the default message. Codes are part of the API and never change.
@@ -90,6 +91,7 @@ from core.errors_runs import (
 
 __all__ = [
     "BadRequest",
+    "BatchUnwritten",
     "CheckpointDamaged",
     "ConfigError",
     "ContextExhausted",
@@ -148,6 +150,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnsupportedMediaType",
+    "WrongUse",
 ]
 
 
@@ -173,3 +176,11 @@ class ConfigError(GraphwrightError):
 
 class ServiceMissing(GraphwrightError):
     """A service of an extension does not run."""
+
+
+class BatchUnwritten(GraphwrightError):
+    """The results of a batch could not be written; they are kept in the database."""
+
+
+class WrongUse(GraphwrightError):
+    """The Python interface was used in a way that cannot work."""

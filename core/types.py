@@ -71,6 +71,10 @@ class MessageStatus(StrEnum):
     INCOMPLETE = "incomplete"
 
 
+SCRIPT: Final = "script"
+"""Kind of an owner that is a script, and the name under which a run's input says what one asked."""
+
+
 class InterruptKind(StrEnum):
     """What a waiting run waits for."""
 

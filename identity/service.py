@@ -47,6 +47,26 @@ class Identity:
             user = await work.identity.ensure_user(workspace_id, LOCAL_USER, "owner")
         return _principal(user, via="script")
 
+    async def script_principal(self, user_name: str) -> Principal:
+        """Return the user of that name in the default workspace, made where missing.
+
+        A script is a trusted process: it may act for anybody, and a user that it makes has no
+        login. One that has is the same user.
+
+        Raises:
+            Invalid: this cannot be a user's name.
+            Forbidden: the user is disabled.
+        """
+        name = _checked_name(user_name, "user_name")
+        if name == LOCAL_USER:
+            return await self.local_principal()
+        async with self._database.work() as work:
+            workspace_id = await work.identity.ensure_default_workspace()
+            user = await work.identity.ensure_user(workspace_id, name, "member")
+        if user.disabled_at is not None:
+            raise Forbidden(f"The user {name} is disabled.")
+        return _principal(user, via="script")
+
     async def principal_of_key(self, text: str) -> Principal:
         """Return whom an API key belongs to.
 

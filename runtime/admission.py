@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import FileMissing, Invalid, NotFound, QueueFull, SessionBusy
+from core.errors import FileMissing, Invalid, NotFound, SessionBusy
 from core.events import StoredEvent, UserMessage
 from core.faults import fault
 from core.ids import is_uuid, new_id
@@ -15,11 +15,11 @@ from core.ports import FileEntry, FileStore
 from core.principal import Principal
 from core.records import MessageRecord, RunRecord, SessionRecord
 from core.skills import SkillText
-from core.types import MessageStatus
+from core.types import SCRIPT, MessageStatus
 from runtime.announce import announce_events
 from runtime.commands import ChatCommand, Submitted
+from runtime.placing import Place
 from runtime.prefixes import Prefixes, split_prefixes
-from runtime.queue import Tickets
 from runtime.quoting import quote_session
 from runtime.workshop import Parts
 from storage.database import Database
@@ -41,9 +41,9 @@ REQUEST_ID_LENGTH = 128
 class Admission:
     """The door through which every message becomes a run, whoever sent it."""
 
-    def __init__(self, database: Database, tickets: Tickets, parts: Parts) -> None:
+    def __init__(self, database: Database, place: Place, parts: Parts) -> None:
         self._database = database
-        self._tickets = tickets
+        self._place = place
         self._parts = parts
 
     async def admit(
@@ -169,20 +169,16 @@ class Admission:
         """Refuse what must not run now; the session is locked, so the answer holds."""
         session, command = place.session, place.command
         if command.request_id is not None:
-            await work.request_keys.use(
-                place.principal, command.request_id, session.id, place.run_id
-            )
+            key = (place.principal, command.request_id, session.id, place.run_id)
+            if command.instead_of is None:
+                await work.request_keys.use(*key)
+            else:
+                await work.request_keys.reuse(*key, command.instead_of)
         active = await work.runs.active(session.id)
         if active is not None:
             details = {"session_id": session.id, "run_id": active.id, "status": active.status}
             raise SessionBusy(details=details)
-        await self._check_queue(work, place.principal)
-
-    async def _check_queue(self, work: UnitOfWork, principal: Principal) -> None:
-        settings = self._parts.settings
-        own, all_of_them = await work.runs.counts(principal.user_id)
-        if own >= settings.queue_per_user or all_of_them >= settings.queue_total:
-            raise QueueFull(details={"yours": own, "all": all_of_them}, retry_after=10)
+        await self._place.check(work, place.principal)
 
     async def _begin(
         self, work: UnitOfWork, place: _Place, said: Said
@@ -191,6 +187,7 @@ class Admission:
         session, command = place.session, place.command
         message_id = new_id()
         now = self._parts.clock.now()
+        spot = self._place.spot(None)
         run = await work.runs.create(
             id=place.run_id,
             principal=place.principal,
@@ -200,15 +197,18 @@ class Admission:
             model=self._parts.models.get(command.model or session.model).name,
             mode=command.mode or session.mode,
             trace_id=command.trace_id or new_id(),
-            input={"message": {"id": message_id, "content": said.for_model()}},
+            input={"message": {"id": message_id, "content": said.for_model()}} | further(command),
             on_disconnect=command.on_disconnect,
             at=now,
+            status=spot.status,
+            owner_id=spot.owner_id,
+            attempt=spot.attempt,
         )
         await work.messages.add(place.principal, said.visible(run, message_id))
         event = UserMessage(message_id=message_id, content=said.text, via="chat")
-        events = await work.events.append(run, [event], now, None, run.attempt)
+        events = await work.events.append(run, [event], now, run.owner_id, run.attempt)
         await announce_events(work.connection, [(run.id, events[-1].seq)])
-        await self._tickets.issue(work.connection)
+        await self._place.announce(work)
         submitted = Submitted(run.id, session.id, run.trace_id, on_disconnect=command.on_disconnect)
         return submitted, events
 
@@ -267,6 +267,16 @@ class Said:
             status=MessageStatus.COMPLETE,
             created_at=run.created_at,
         )
+
+
+def further(command: ChatCommand) -> dict[str, Any]:
+    """Return what a run's input says beside its message; nothing for most."""
+    said: dict[str, Any] = {}
+    if command.limits:
+        said["limits"] = dict(command.limits)
+    if command.script is not None:
+        said[SCRIPT] = dict(command.script)
+    return said
 
 
 def cut_title(text: str) -> str:

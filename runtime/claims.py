@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 from datetime import timedelta
+from typing import Any
 
 from core.clock import Clock
 from core.errors import Unavailable
@@ -113,16 +114,38 @@ class Claims:
             withdrawn = await work.interrupts.withdraw(run_id, now)
             return await self._hold(work, run), withdrawn
 
-    async def abandoned(self) -> list[RunRecord]:
-        """Take over all runs whose owners show no life sign any more."""
+    async def take_up(self, run_id: str) -> RunRecord | None:
+        """Take one particular run that is queued, to carry it out; none where it is not (now)."""
+        async with self._database.work() as work:
+            run = await work.runs.lock(run_id)
+            return await self._hold(work, run) if run.status == RunStatus.QUEUED else None
+
+    async def abandoned(self, *, scripts: bool = False, only: str | None = None) -> list[RunRecord]:
+        """Take over all runs whose owners show no life sign any more.
+
+        Args:
+            scripts: leave out runs that no script began.
+            only: leave out all runs but this one.
+        """
         if self._clock.monotonic() < self._silent_until:
             return []
         before = self._clock.now() - timedelta(seconds=self._settings.owner_dead_seconds)
         async with self._database.work() as work:
-            dead = await work.runs.of_dead_owners(before)
+            dead = await work.runs.of_dead_owners(before, scripts=scripts, only=only)
             taken = [await self._hold(work, run) for run in dead]
-            await work.owners.forget(before)
+            if only is None and not scripts:
+                await work.owners.forget(before)
         return taken
+
+    async def keep(self, run: RunRecord) -> None:
+        """Go on holding a run that was taken from a dead owner, which is counted.
+
+        Raises:
+            RunLost: another process holds it by now.
+        """
+        async with self._database.work() as work:
+            await work.events.append(run, [], self._clock.now(), run.owner_id, run.attempt)
+            await work.runs.count_takeover(run.id)
 
     async def put_back(self, run: RunRecord) -> None:
         """Queue a run that this process holds, to go on from its last checkpoint.
@@ -149,7 +172,9 @@ class Claims:
 
     async def _hold(self, work: UnitOfWork, run: RunRecord) -> RunRecord:
         """Make this process the owner of a run whose row is locked, as a new attempt."""
-        mine = {"owner_id": self.owner_id, "attempt": run.attempt + 1}
+        mine: dict[str, Any] = {"owner_id": self.owner_id, "attempt": run.attempt + 1}
+        if run.started_at is None:
+            mine["started_at"] = self._clock.now()
         await work.runs.set_status(run.id, RunStatus.RUNNING, **mine)
         return await work.runs.by_id(run.id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,6 +38,12 @@ class ChatCommand:
     multitask: str = "reject"
     trace_id: str | None = None
     kind: RunKind = RunKind.CHAT
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Limits of this run in place of the agent's, by the names of `core.context.Limits`."""
+    script: Mapping[str, Any] | None = None
+    """What a script that carries out its own run notes with it."""
+    instead_of: str | None = None
+    """The run that `request_id` stood for and does not any more."""
 
 
 @dataclass(frozen=True, slots=True)

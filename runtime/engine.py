@@ -72,6 +72,8 @@ class Engine:
         self._active: dict[str, Active] = {}
         self._attended: set[str] = set()
         self._unwanted: dict[str, None] = {}
+        self.expected: set[str] = set()
+        """Runs that somebody here answers for although they are not under way this moment."""
         self.after_run: Callable[[RunRecord], Awaitable[None]] | None = None
         """Called with each run that ended well, once its seat is free."""
 
@@ -82,7 +84,7 @@ class Engine:
 
     def deals_with(self, run_id: str) -> bool:
         """Tell whether this process is at work on a run in any way."""
-        return run_id in self._active or run_id in self._attended
+        return run_id in self._active or run_id in self._attended or run_id in self.expected
 
     def cancel(self, run_id: str) -> bool:
         """Stop a run at once, if it is carried out here.

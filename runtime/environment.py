@@ -14,6 +14,7 @@ from core.log import get_logger
 from core.ports import FileStores, Models
 from core.registry import Assembly
 from core.settings import Settings
+from core.types import SCRIPT
 from runtime.admission import Admission
 from runtime.agents import Agents
 from runtime.announce import CONTROL, EVENTS
@@ -24,6 +25,7 @@ from runtime.health import worker_part
 from runtime.hub import Hub
 from runtime.interrupts import Interrupts
 from runtime.journal import Journal
+from runtime.placing import InHand, InQueue
 from runtime.preferences import Preferences
 from runtime.queue import Tickets
 from runtime.recovery import Recovery
@@ -44,7 +46,7 @@ LOOK_SECONDS = 2.0
 log = get_logger(__name__)
 
 
-class RuntimeEnvironment:
+class Runtime:
     """Everything that carries out runs; `async with` begins and ends it."""
 
     def __init__(  # noqa: PLR0913 - a composition root takes what it composes
@@ -57,6 +59,7 @@ class RuntimeEnvironment:
         clock: Clock,
         *,
         works: bool = True,
+        in_hand: bool = False,
     ) -> None:
         """Put the parts together; nothing runs yet.
 
@@ -67,10 +70,12 @@ class RuntimeEnvironment:
             assembly: tools and agents.
             stores: where files are.
             clock: time.
-            works: whether this process carries out runs, or only takes and follows them.
+            works: whether this process takes runs from the queue, or only gives and follows them.
+            in_hand: whether runs stay with this process, which a script is that carries out
+                its own; they never pass through the queue.
         """
         self._settings, self._database, self._clock = settings, database, clock
-        self._works = works
+        self._works, self._kind = works, SCRIPT if in_hand else "serve" if works else "api"
         parts = Parts.of(settings, models, assembly, stores, clock)
         self.services, self.hub = Services(assembly.services), Hub()
         self.tickets = Tickets(database.url, clock)
@@ -79,11 +84,12 @@ class RuntimeEnvironment:
         self.workshop = Workshop(database, parts)
         self.engine = Engine(self.workshop, self.journal, clock)
         self.worker = Worker(self.claims, self.engine, self.tickets, settings, clock)
+        place = InHand(self.claims) if in_hand else InQueue(self.tickets, settings)
         self.runs = Runs(
             database,
             self.hub,
-            Admission(database, self.tickets, parts),
-            Interrupts(database, self.tickets, assembly, clock),
+            Admission(database, place, parts),
+            Interrupts(database, place, assembly, clock),
             Canceller(database, self.engine, self.claims),
         )
         self.sessions = Sessions(database, self.workshop, stores, clock)
@@ -92,9 +98,9 @@ class RuntimeEnvironment:
         self.skills = Skills(parts.skills)
         self._titles = Titles(database, models, settings, clock, self.agents.has_middleware)
         self._listener: Listener | None = None
-        self._strays = Strays(
-            self.claims, self.engine, Recovery(self.engine, self.claims, settings)
-        )
+        go_on = self.claims.keep if in_hand else self.claims.put_back
+        self.recovery = Recovery(self.engine, self.claims, settings, go_on)
+        self.strays = Strays(self.claims, self.engine, self.recovery.decide)
         self._regular: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -142,7 +148,7 @@ class RuntimeEnvironment:
     async def _begin(self) -> None:
         await self.tickets.open()
         try:
-            await self.claims.register("serve" if self._works else "api")
+            await self.claims.register(self._kind)
             self.journal.start()
             self._listener = await listen(
                 self._database.url,
@@ -194,7 +200,7 @@ class RuntimeEnvironment:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             try:
-                await self._strays.look()
+                await self.strays.look()
             except Exception:  # boundary: the next look tries again
                 log.warning("strays could not be looked for", exc_info=True)
 

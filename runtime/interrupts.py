@@ -15,7 +15,7 @@ from core.types import RunStatus
 from runtime.announce import announce_events
 from runtime.answers import Answer, check_answer
 from runtime.commands import ResumeCommand, Submitted
-from runtime.queue import Tickets
+from runtime.placing import Place
 from storage.database import Database
 from storage.work import UnitOfWork
 
@@ -23,11 +23,9 @@ from storage.work import UnitOfWork
 class Interrupts:
     """The questions that runs wait with."""
 
-    def __init__(
-        self, database: Database, tickets: Tickets, assembly: Assembly, clock: Clock
-    ) -> None:
+    def __init__(self, database: Database, place: Place, assembly: Assembly, clock: Clock) -> None:
         self._database = database
-        self._tickets = tickets
+        self._place = place
         self._assembly = assembly
         self._clock = clock
 
@@ -105,11 +103,14 @@ class Interrupts:
                 principal, record.session_id if scope == "session" else None, tool
             )
         resume = {"interrupt_id": record.graph_interrupt_id, "value": answer.value}
-        await work.runs.set_status(run.id, RunStatus.QUEUED, input=run.input | {"resume": resume})
+        spot = self._place.spot(run)
+        fields = {"owner_id": spot.owner_id, "attempt": spot.attempt}
+        change = {"input": run.input | {"resume": resume}, **fields}
+        await work.runs.set_status(run.id, spot.status, **change)
         event = InterruptResolved(
             interrupt_token=record.token, decisions=answer.decisions, by=principal.user_name
         )
-        events = await work.events.append(run, [event], now, None, run.attempt)
+        events = await work.events.append(run, [event], now, spot.owner_id, spot.attempt)
         await announce_events(work.connection, [(run.id, events[-1].seq)])
-        await self._tickets.issue(work.connection)
+        await self._place.announce(work)
         return events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import ToolMessage
@@ -28,10 +28,24 @@ log = get_logger(__name__)
 class Recovery:
     """Lets abandoned runs go on where that is safe, and ends them honestly where it is not."""
 
-    def __init__(self, engine: Engine, claims: Claims, settings: Settings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        claims: Claims,
+        settings: Settings,
+        go_on: Callable[[RunRecord], Awaitable[None]] | None = None,
+    ) -> None:
+        """Decide about runs that this process holds.
+
+        Args:
+            engine: ends those that must not go on.
+            claims: holds them.
+            settings: say how often a run may be taken over.
+            go_on: what is done with those that may; they are queued again where missing.
+        """
         self._engine = engine
-        self._claims = claims
         self._settings = settings
+        self._go_on = go_on or claims.put_back
 
     async def decide(self, run: RunRecord) -> None:
         """Queue a run again, or end it as `interrupted` with the reason; never raises.
@@ -56,7 +70,7 @@ class Recovery:
         snapshot = await drive.thread.snapshot()
         reason = self._reason(drive, snapshot, await drive.sub_states(snapshot))
         if reason is None:
-            await self._claims.put_back(run)
+            await self._go_on(run)
         else:
             await ending.lose(drive, reason)
 

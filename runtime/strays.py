@@ -6,10 +6,12 @@ running by its row, but nobody drives it, and as long as this process lives nobo
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from core.log import get_logger
+from core.records import RunRecord
 from runtime.claims import Claims
 from runtime.engine import Engine
-from runtime.recovery import Recovery
 
 log = get_logger(__name__)
 
@@ -17,10 +19,13 @@ log = get_logger(__name__)
 class Strays:
     """Finds such runs and decides about them as about those of a dead process."""
 
-    def __init__(self, claims: Claims, engine: Engine, recovery: Recovery) -> None:
+    def __init__(
+        self, claims: Claims, engine: Engine, decide: Callable[[RunRecord], Awaitable[None]]
+    ) -> None:
         self._claims = claims
         self._engine = engine
-        self._recovery = recovery
+        self.decide = decide
+        """What is done about one."""
         self._seen: set[tuple[str, int]] = set()
 
     async def look(self) -> None:
@@ -40,7 +45,7 @@ class Strays:
                 continue
             if (run.id, run.attempt) in self._seen:
                 log.warning("a run of this process was idle", extra={"kv": {"run": run.id}})
-                await self._recovery.decide(run)
+                await self.decide(run)
             else:
                 idle.add((run.id, run.attempt))
         self._seen = idle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from core.clock import Clock
@@ -222,7 +222,7 @@ class Workshop:
             sink=sink,
             emit=sink.emit,
             clock=parts.clock,
-            limits=limits_of(parts.settings, agent),
+            limits=limits_of(parts.settings, agent, run.input.get("limits")),
             prompt=prompt,
             started=parts.clock.monotonic(),
             seconds_before=float(run.input.get("seconds") or 0.0),
@@ -235,8 +235,10 @@ def approval_tools(assembly: Assembly, agent: AgentSpec) -> frozenset[str]:
     return (assembly.approval_tools | agent.approval_tools | declared) & set(agent.tools)
 
 
-def limits_of(settings: Settings, agent: AgentSpec) -> Limits:
-    """Return the limits of the settings with the agent's own in their place."""
+def limits_of(
+    settings: Settings, agent: AgentSpec, of_run: Mapping[str, int] | None = None
+) -> Limits:
+    """Return the limits of the settings, with the agent's and the run's own in their place."""
     limits = Limits(
         steps=settings.max_steps,
         model_calls=settings.max_model_calls,
@@ -251,7 +253,7 @@ def limits_of(settings: Settings, agent: AgentSpec) -> Limits:
     )
     whole = {field.name for field in dataclasses.fields(Limits) if field.type in ("int", int)}
     own = {name: int(value) if name in whole else value for name, value in agent.limits.items()}
-    return dataclasses.replace(limits, **own)
+    return dataclasses.replace(limits, **own | dict(of_run or {}))
 
 
 def preference_parts(preferences: dict[str, object] | None) -> list[PromptPart]:

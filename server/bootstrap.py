@@ -19,22 +19,19 @@ from api.app import create_app
 from api.ext import faults_of
 from api.services import Services
 from core.clock import Clock
-from core.errors import ConfigError, Fault
-from core.registry import Assembly, Registry
+from core.registry import Assembly
 from core.settings import Loaded, Settings
 from identity.service import Identity
 from providers.registry import ModelRegistry
-from runtime.environment import RuntimeEnvironment
-from runtime.registry import assemble
-from sandbox.files import FileLimits, LocalFileStores
-from server import extensions, opening
+from runtime.composing import composed, file_stores, registered
+from runtime.environment import Runtime
+from server import opening
 from server.health import Health
 from storage.database import Database
 from storage.migrate import migrate
 
 STATIC: Final = Path(__file__).resolve().parent.parent / "static"
 """The built workbench."""
-_MEGABYTE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Product:
     """Everything that was opened."""
 
     app: ASGIApp
-    environment: RuntimeEnvironment
+    environment: Runtime
     identity: Identity
     database: Database
     models: ModelRegistry
@@ -66,7 +63,7 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
         database = await stack.enter_async_context(opening.database_at(url, settings))
         identity = Identity(database, settings, clock)
         environment = await stack.enter_async_context(
-            RuntimeEnvironment(settings, database, models, assembly, file_stores(settings), clock)
+            Runtime(settings, database, models, assembly, file_stores(settings), clock)
         )
         health = Health(loaded, database, environment, assembly, models, STATIC)
         app = create_app(
@@ -95,33 +92,5 @@ def checked(settings: Settings, clock: Clock) -> tuple[Assembly, ModelRegistry]:
     Raises:
         ConfigError: with every fault.
     """
-    registry = Registry()
-    folders = (extensions.BUNDLED, *settings.extensions_path)
-    extensions.load(registry, folders, extensions.installed())
-    found: list[Fault] = faults_of(registry.routers)
-    assembly: Assembly | None = None
-    models: ModelRegistry | None = None
-    try:
-        assembly = assemble(
-            registry,
-            settings.hitl_tools,
-            extensions=registry.extensions,
-            disabled=registry.disabled,
-        )
-    except ConfigError as error:
-        found += error.faults
-    try:
-        models = ModelRegistry(settings, clock)
-    except ConfigError as error:
-        found += error.faults
-    if found or assembly is None or models is None:
-        raise ConfigError(found)
-    return assembly, models
-
-
-def file_stores(settings: Settings) -> LocalFileStores:
-    """Return the store of all projects' files."""
-    limits = FileLimits(
-        file=settings.max_upload_mb * _MEGABYTE, project=settings.project_quota_mb * _MEGABYTE
-    )
-    return LocalFileStores(settings.data_dir, limits)
+    registry = registered(settings)
+    return composed(settings, clock, registry, faults_of(registry.routers))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from server import cli_batch
 from server.cli_base import DataDir, examples, run
 from server.cli_chat import EXAMPLES, chat
 from server.cli_keys import keys
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.add_typer(keys, name="key")
 app.command(epilog=EXAMPLES)(chat)
+app.command(epilog=cli_batch.EXAMPLES)(cli_batch.batch)
 
 
 @app.command(

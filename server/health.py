@@ -11,7 +11,7 @@ from core.health import Part
 from core.ports import Models
 from core.registry import Assembly
 from core.settings import Loaded
-from runtime.environment import RuntimeEnvironment
+from runtime.environment import Runtime
 from server import checks
 from storage.database import Database
 
@@ -22,7 +22,7 @@ class Health:
 
     loaded: Loaded
     database: Database
-    environment: RuntimeEnvironment
+    environment: Runtime
     assembly: Assembly
     models: Models
     static: Path

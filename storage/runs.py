@@ -25,7 +25,7 @@ from sqlalchemy import (
 from core.errors import NotFound, SessionBusy
 from core.principal import Principal
 from core.records import RunRecord
-from core.types import ACTIVE, Mode, RunKind, RunStatus
+from core.types import ACTIVE, SCRIPT, Mode, RunKind, RunStatus
 from storage.failures import constraint
 from storage.repository import Repository, owner_of, scope, to_record
 from storage.tables import owners, runs, users
@@ -90,6 +90,10 @@ class Runs(Repository):
             NotFound: no such run, or somebody else's.
         """
         return await self._found(_RUN.where(scope(runs, principal), runs.c.id == run_id))
+
+    async def of_ids(self, principal: Principal, run_ids: Sequence[str]) -> Sequence[RunRecord]:
+        """Return those of these runs that are there and the caller's, in no order."""
+        return _records(await self._all(_RUN.where(scope(runs, principal), runs.c.id.in_(run_ids))))
 
     async def by_id(self, run_id: str) -> RunRecord:
         """Return any run: for the engine, never for a request.
@@ -204,16 +208,34 @@ class Runs(Repository):
         statement = _RUN.where(runs.c.owner_id == owner_id, runs.c.status == RunStatus.RUNNING)
         return _records(await self._all(statement.order_by(runs.c.id)))
 
-    async def of_dead_owners(self, before: datetime) -> list[RunRecord]:
-        """Return running runs whose owner has not beaten since, locked; skips locked ones."""
+    async def of_dead_owners(
+        self, before: datetime, *, scripts: bool = False, only: str | None = None
+    ) -> list[RunRecord]:
+        """Return running runs whose owner has not beaten since, locked; skips locked ones.
+
+        Args:
+            before: owners whose last life sign is older are dead, as are those off the list.
+            scripts: leave out runs that no script began.
+            only: leave out all runs but this one.
+        """
         dead = or_(owners.c.id.is_(None), owners.c.beat_at < before)
+        wanted = [runs.c.status == RunStatus.RUNNING, dead]
+        if scripts:
+            wanted.append(runs.c.input.has_key(SCRIPT))
+        if only is not None:
+            wanted.append(runs.c.id == only)
         statement = (
             _RUN.outerjoin(owners, owners.c.id == runs.c.owner_id)
-            .where(runs.c.status == RunStatus.RUNNING, dead)
+            .where(*wanted)
             .order_by(runs.c.id)
             .with_for_update(of=runs, skip_locked=True)
         )
         return _records(await self._all(statement))
+
+    async def count_takeover(self, run_id: str) -> None:
+        """Note that a run was taken from a dead owner and goes on with its new one."""
+        change = update(runs).where(runs.c.id == run_id)
+        await self._execute(change.values(takeovers=runs.c.takeovers + text("1")))
 
     async def requeue(self, run_id: str) -> None:
         """Put a run of a dead owner back into the queue, counting the takeover."""
@@ -246,9 +268,14 @@ def _records(rows: Iterable[RowMapping]) -> list[RunRecord]:
 
 def _fairest(user_limit: int, served: Sequence[str]) -> Select[Any]:
     """Return the query for the id of the run that is next, its row locked."""
+    # What scripts carry out themselves takes no seat from anybody.
+    in_scripts = select(owners.c.id).where(owners.c.kind == SCRIPT)
     going = (
         select(runs.c.workspace_id, runs.c.user_id, func.count().label("going"))
-        .where(runs.c.status == RunStatus.RUNNING)
+        .where(
+            runs.c.status == RunStatus.RUNNING,
+            or_(runs.c.owner_id.is_(None), runs.c.owner_id.not_in(in_scripts)),
+        )
         .group_by(runs.c.workspace_id, runs.c.user_id)
         .cte("going")
     )

@@ -21,7 +21,7 @@ from core.tooling import ToolContext, define_tool
 from core.types import RunStatus, UserId, WorkspaceId
 from providers.registry import ModelRegistry
 from runtime.commands import ChatCommand, ResumeCommand, Submitted
-from runtime.environment import RuntimeEnvironment
+from runtime.environment import Runtime
 from runtime.registry import assemble
 from sandbox.files import FileLimits, LocalFileStores
 from storage.database import Database
@@ -183,7 +183,7 @@ class Bench:
         self.stack.push_async_callback(models.aclose)
         await models.warm()
         limits = FileLimits(file=1_000_000, project=10_000_000)
-        environment = RuntimeEnvironment(
+        environment = Runtime(
             settings,
             database,
             models,
@@ -201,7 +201,7 @@ class Ground:
     """One runtime and the person who uses it."""
 
     bench: Bench
-    environment: RuntimeEnvironment
+    environment: Runtime
     database: Database
     ann: Principal
 

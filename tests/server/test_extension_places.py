@@ -16,7 +16,7 @@ from core.errors import ConfigError, Fault, ServiceMissing
 from core.registry import Registry
 from core.settings import load_settings
 from server.bootstrap import checked, opened
-from server.extensions import BUNDLED, installed, load
+from runtime.extending import BUNDLED, installed, load
 from tests.support.extension_folders import add, forgotten
 
 SETUP = "def setup(registry):\n    registry.register_agent({name!r})\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.registry import Registry
-from server.extensions import BUNDLED, load
+from runtime.extending import BUNDLED, load
 from tests.support.extension_folders import add, forgotten
 
 pytestmark = pytest.mark.req("OPS-01")

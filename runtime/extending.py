@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import extensions
 from core.errors import ConfigError, Fault
 from core.log import get_logger
 from core.masking import mask
@@ -27,7 +26,11 @@ from runtime.services import collecting
 
 log = get_logger(__name__)
 
-BUNDLED: Final = Path(extensions.__file__).resolve().parent
+_ROOM: Final = "extensions"
+"""The package below which every folder is imported. By name, as what lies in it is: this room
+runs extensions and knows none of them (ADR-0023)."""
+
+BUNDLED: Final = Path(str(importlib.import_module(_ROOM).__file__)).resolve().parent
 """The folder of the extensions that come with the server."""
 
 GROUP: Final = "graphwright.extensions"
@@ -99,8 +102,9 @@ def _once(registry: Registry, folders: Sequence[Path]) -> list[Path]:
 
 
 def _look_into(registry: Registry, folder: Path, found: dict[str, Found]) -> None:
-    if str(folder) not in extensions.__path__:
-        extensions.__path__.append(str(folder))
+    places = importlib.import_module(_ROOM).__path__
+    if str(folder) not in places:
+        places.append(str(folder))
     for place in sorted(folder.iterdir()):
         if place.name.startswith(("_", ".")) or not (place.is_dir() or place.is_symlink()):
             continue
@@ -109,7 +113,7 @@ def _look_into(registry: Registry, folder: Path, found: dict[str, Found]) -> Non
         if fault is not None:
             registry.faults.append(Fault(str(shown), *fault))
             continue
-        module = f"extensions.{place.name}.extension"
+        module = f"{_ROOM}.{place.name}.extension"
         here = Found(place.name, str(shown / _ENTRY), module, place / _ENTRY)
         _take(registry, here, found)
 
@@ -152,7 +156,7 @@ def _is_taken(name: str) -> bool:
     """Tell whether `extensions.<name>` is something else than an extension, such as a function."""
     if (BUNDLED / f"{name}.py").exists():
         return True
-    known = getattr(extensions, name, None)
+    known = getattr(importlib.import_module(_ROOM), name, None)
     return known is not None and not hasattr(known, "__path__")
 
 
