@@ -61,7 +61,7 @@ def from_response(
         now: present time, for Retry-After dates.
     """
     said, code = _said(body)
-    kind = _kind(status, f"{code} {said}")
+    kind = kind_of(status, f"{code} {said}")
     hint = _HINTS.get(kind, "")
     where = headers.get("location", "") if 300 <= status < 400 else ""
     parts = [said and f"“{quote(said)}”", where and f"it points to {quote(where)}", hint]
@@ -78,7 +78,7 @@ def from_object(provider: str, body: Any, during: str = "") -> errors.ProviderEr
     """Return the error that an error object inside a 200 answer means (L07, L08)."""
     said, code = _of_object(body)
     status = int(code) if re.fullmatch(r"[345]\d\d", code) else 0
-    kind = _kind(status, f"{code} {said}")
+    kind = kind_of(status, f"{code} {said}")
     if kind is errors.ProviderRefused and not status:
         # Without a status nobody knows whose fault it is; a moment later it may work.
         kind = errors.ProviderOverloaded
@@ -117,7 +117,8 @@ def _seconds(text: str) -> float | None:
     return number if math.isfinite(number) and number >= 0 else None
 
 
-def _kind(status: int, text: str) -> type[errors.ProviderError]:
+def kind_of(status: int, text: str) -> type[errors.ProviderError]:
+    """Return which of our errors a status (0: none) with that code and text is."""
     if _is_overflow(status, text):
         return errors.ContextOverflow
     if status == 402 or (_SPENT.search(text) and status in (0, 403, 429)):

@@ -7,24 +7,24 @@ does, in a thread, when a real model is asked for the first time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
-from core import errors, tokens
-from providers import exchange, usage
-from providers.assembly import Kind, Turn
-from providers.calls import settle
+from core import errors
+from providers import exchange
+from providers.assembly import Kind
 from providers.connection import Connection
-from providers.history import HistoryEncoder, call_ids
+from providers.finished import message_of
+from providers.history import HistoryEncoder
 
 _FIELDS: Final = (
     "model", "stream", "stream_options", "temperature", "top_p", "max_tokens",
@@ -36,12 +36,6 @@ that a turn's request is a prefix of the next one's, byte for byte (EXEC-12)."""
 
 _NO_CLIENT: Final = object()
 """Stands where the SDK's own clients would: they are never used and cost time to build."""
-
-_TRUNCATED: Final = (
-    "truncated: the answer hit the output limit, so nothing of it was carried out."
-    " Call again with smaller pieces."
-)
-_FILTERED: Final = "stopped by the provider's content filter, so nothing of it was carried out."
 
 
 @dataclass(slots=True)
@@ -112,7 +106,7 @@ class WireChatModel(ChatOpenAI):
         call = current_call.get() or Call()
         payload = self._get_request_payload(messages, stop=stop, **kwargs)
         answer = await self._ask(payload, call)
-        message = message_of(answer, payload, self._connection.name)
+        message = message_of(answer.turn, answer.request_id, payload, self._connection.name)
         message.id = call.message_id
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -142,60 +136,6 @@ class WireChatModel(ChatOpenAI):
         **kwargs: Any,
     ) -> ChatResult:
         raise NotImplementedError("This model is asynchronous only: use `ainvoke`.")
-
-
-def message_of(answer: exchange.Answer, payload: Mapping[str, Any], provider: str) -> AIMessage:
-    """Make the message of a confirmed turn.
-
-    Raises:
-        ProviderRefused: the content filter left nothing of it.
-    """
-    turn = answer.turn
-    limit = payload.get("max_tokens") or payload.get("max_completion_tokens")
-    truncated = turn.cut_short(limit)
-    if turn.empty and turn.filtered:
-        raise _filtered(turn, provider)
-    not_run = _TRUNCATED if truncated else _FILTERED if turn.filtered else ""
-    valid, invalid = settle(turn.joiner.calls, call_ids(payload["messages"]), not_run)
-    counts, source = usage.metadata(
-        turn.counts,
-        tokens.estimate_request(payload["messages"], payload.get("tools") or ()),
-        _estimated_output(turn),
-    )
-    more = {"reasoning_content": turn.thinking} if turn.thinking else {}
-    return AIMessage(
-        content=turn.text,
-        tool_calls=valid,
-        invalid_tool_calls=invalid,
-        usage_metadata=counts,
-        additional_kwargs={**more, "refusal": turn.text} if turn.refused else more,
-        response_metadata={
-            "finish_reason": turn.finish,
-            "model": turn.model or payload["model"],
-            "provider": provider,
-            "request_id": answer.request_id,
-            "usage_source": source,
-            "truncated": truncated,
-            "filtered": turn.filtered,
-        },
-    )
-
-
-def _estimated_output(turn: Turn) -> int:
-    said = tokens.estimate_text(turn.text) + tokens.estimate_text(turn.thinking)
-    return said + sum(
-        tokens.PER_MESSAGE + tokens.estimate_text(call.name) + tokens.estimate_text(call.arguments)
-        for call in turn.joiner.calls
-    )
-
-
-def _filtered(turn: Turn, provider: str) -> errors.ProviderRefused:
-    error = errors.ProviderRefused(
-        f"the content filter of {provider} stopped the answer before its first word"
-    )
-    error.partial_text, error.partial_thinking = turn.text, turn.thinking
-    error.details.update(provider=provider, finish_reason=turn.finish)
-    return error
 
 
 def _is_bad_request(error: errors.ProviderError) -> bool:
