@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.bounds import Bounds
 from core.clock import Clock
 from core.events import Event
+from core.hooks import Hooks
 from core.ports import Archive, FileStore, Grants, ModelHandle, TokenSink, Usages
 from core.principal import Principal
 from core.skills import EmptyShelf, SkillShelf
@@ -101,6 +103,10 @@ class RunContext:
     """Seconds worked in earlier drives of the same run."""
     skills: SkillShelf = field(default_factory=EmptyShelf)
     """The skills of the user who asks."""
+    hooks: Hooks = field(default_factory=Hooks)
+    """What extensions want to be asked in this run."""
+    bounds: Bounds = field(default_factory=Bounds)
+    """What a request may take that extensions changed."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
     drive: Drive = field(default_factory=Drive)
 

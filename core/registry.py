@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import Fault
+from core.hooks import TIMEOUT, HookDeclaration, HookSpec
 from core.tooling import AgentSpec, ToolSpec
 
 BUILT_IN = "core"
@@ -81,6 +82,7 @@ class Registry:
     routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
+    hooks: list[HookDeclaration] = field(default_factory=list[HookDeclaration])
     faults: list[Fault] = field(default_factory=list[Fault])
     extensions: list[str] = field(default_factory=list[str])
     """Extensions whose `setup` ran, in order."""
@@ -170,6 +172,32 @@ class Registry:
         """
         self.routers.append(RouterDeclaration(router, self.where, self.extension))
 
+    def register_hook(
+        self,
+        point: str,
+        function: Callable[[Any], Any],
+        *,
+        timeout: float = TIMEOUT,
+        on_error: str = "fail",
+        agents: Sequence[str] | None = None,
+        observes: bool = False,
+    ) -> None:
+        """Call a function at a point of every run; `extensions.hooks` has the points' records.
+
+        Args:
+            point: such as `tool_call.before`.
+            function: takes the point's record, plain or async; returns None, or a record of the
+                same type with other values.
+            timeout: seconds it may take.
+            on_error: `fail` ends the run where it fails, is late or returns what cannot be
+                taken; `ignore` goes on as if it had not been called, and logs it.
+            agents: names of those whose runs it is called in; all of them where missing.
+            observes: it always returns None, so that nothing waits for it to be shown.
+        """
+        here = (self.where, self.extension)
+        said = HookDeclaration(point, function, timeout, on_error, agents, observes, *here)
+        self.hooks.append(said)
+
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
         self.skills.append((Path(folder), self.where))
@@ -210,6 +238,8 @@ class Assembly:
     services: tuple[ServiceSpec, ...] = ()
     """In the order in which they start."""
     routers: tuple[RouterDeclaration, ...] = ()
+    hooks: tuple[HookSpec, ...] = ()
+    """In the order in which they are called."""
     rebuild: Callable[[], Assembly] = field(default=_never, repr=False)
     """Makes a fresh one from the same definitions; raises `ConfigError`."""
 

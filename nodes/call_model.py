@@ -22,8 +22,8 @@ from core.errors import (
 from core.events import Progress, Thinking
 from core.faults import fault
 from core.ids import derived_id
-from nodes.asking import count_usage, request_of, request_size, schemas_of
-from nodes.sorting import sort_calls
+from nodes.asking import count_usage, request_size, schemas_of
+from nodes.hooking import hooked_request, sorted_turn
 from nodes.state import State, calls_of, loop_of
 from nodes.tokens import usable_window
 
@@ -85,7 +85,7 @@ async def _ask(state: State, ctx: RunContext, message_id: str) -> tuple[list[Any
         # The attempt before this one may have shown text of this very turn.
         ctx.sink.reset(message_id, "The turn is repeated after an interruption.")
     ctx.drive.asked = True
-    request = request_of(state, ctx)
+    request = await hooked_request(state, ctx)
     answer = await ctx.model.ask(
         request, tools=schemas_of(ctx), message_id=message_id, sink=ctx.sink
     )
@@ -113,7 +113,7 @@ async def _judged(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> d
         ctx.emit(Progress(message=CUT))
     loop["empty"] = 0
     loop["truncated"] = loop["truncated"] + 1 if cut and calls else 0
-    decisions = await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}
+    answer, decisions = await sorted_turn(answer, ctx, loop, truncated=cut)
     return {"messages": [answer], "loop": loop, "decisions": decisions}
 
 

@@ -14,6 +14,7 @@ from core.errors import GraphwrightError
 from core.events import ToolCall, UpdatedTodoList
 from core.faults import fault
 from core.log import get_logger
+from nodes.hooking import BROKEN, hooked_outcome
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
@@ -44,13 +45,17 @@ async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> 
     ctx.emit(_begun(call, ctx))
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
+    broken: dict[str, Any] | None = None
     outcome = settled(call, decision)
     if outcome is None:
         fault("tool.before")
         outcome = await _carried_out(payload, about, ctx)
+        outcome, broken = await hooked_outcome(call, outcome, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
+    if broken is not None:
+        message.artifact[BROKEN] = broken
     update: dict[str, Any] = {"messages": [message]}
     if about.todos is not None and outcome.status == "completed":
         ctx.emit(UpdatedTodoList(todos=about.todos))

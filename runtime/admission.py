@@ -18,6 +18,7 @@ from core.skills import SkillText
 from core.types import MessageStatus
 from runtime.announce import announce_events
 from runtime.commands import ChatCommand, Submitted
+from runtime.gates import code_of
 from runtime.prefixes import Prefixes, split_prefixes
 from runtime.queue import Tickets
 from runtime.quoting import quote_session
@@ -194,7 +195,10 @@ class Admission:
             model=self._parts.models.get(command.model or session.model).name,
             mode=command.mode or session.mode,
             trace_id=command.trace_id or new_id(),
-            input={"message": {"id": message_id, "content": said.for_model()}},
+            input={
+                "message": {"id": message_id, "content": said.for_model()},
+                "began_with": code_of(self._parts.assembly, command.agent or session.agent),
+            },
             on_disconnect=command.on_disconnect,
             at=now,
         )

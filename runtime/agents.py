@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from core.errors import ConfigError, Invalid, NotFound
+from core.hooks import HookSpec
 from core.log import get_logger
 from core.registry import Assembly
 from core.tooling import AgentSpec, ToolSpec
@@ -55,6 +56,7 @@ class Agents:
                 for one in assembly.services
             ],
             "tools": len(assembly.tools),
+            "hooks": [_shown_hook(one) for one in assembly.hooks],
         }
 
     def tool_groups(self) -> list[dict[str, Any]]:
@@ -110,3 +112,16 @@ class Agents:
             "requires": tool.requires,
             "agents": sorted(agent.name for agent in agents if tool.name in agent.tools),
         }
+
+
+def _shown_hook(hook: HookSpec) -> dict[str, Any]:
+    return {
+        "name": hook.name,
+        "point": hook.point,
+        "extension": hook.extension,
+        "timeout": hook.timeout,
+        "on_error": hook.on_error,
+        "agents": hook.agents,
+        "observes": hook.observes,
+        "fingerprint": hook.fingerprint,
+    }

@@ -90,7 +90,7 @@ class RuntimeEnvironment:
         self.preferences = Preferences(database)
         self.agents = Agents(assembly)
         self.skills = Skills(parts.skills)
-        self._titles = Titles(database, models, settings, clock)
+        self._titles = Titles(database, models, settings, assembly, clock)
         self._listener: Listener | None = None
         self._strays = Strays(
             self.claims, self.engine, Recovery(self.engine, self.claims, settings)

@@ -11,6 +11,7 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.hooking import hooks_of
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
@@ -55,21 +56,22 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
+    hooks = hooks_of(registry.hooks, agents, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:
         raise ConfigError(faults)
-    declared = {name for name, spec in tools.items() if spec.requires_approval}
     return Assembly(
         tools=tools,
         agents=agents,
         default_agent=default_agent,
         extensions=tuple(extensions),
         disabled_extensions=tuple(disabled),
-        approval_tools=frozenset(declared | set(hitl_tools)),
+        approval_tools=_guarded(tools, hitl_tools),
         skills=skills,
         services=services,
         routers=tuple(registry.routers),
+        hooks=hooks,
         rebuild=rebuild,
     )
 
@@ -87,6 +89,11 @@ def _check_settings(
     if default_agent not in agents:
         cure = "Register it, or load the extension `core`."
         faults.append(Fault("agents", f"There is no agent {default_agent!r}.", cure))
+
+
+def _guarded(tools: Mapping[str, ToolSpec], hitl_tools: Collection[str]) -> frozenset[str]:
+    declared = {name for name, spec in tools.items() if spec.requires_approval}
+    return frozenset(declared | set(hitl_tools))
 
 
 def _offered(registry: Registry) -> list[ToolDeclaration]:

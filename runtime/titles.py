@@ -13,10 +13,13 @@ from core.ids import new_id
 from core.log import bind, get_logger
 from core.ports import ModelHandle, Models
 from core.records import MessageRecord, RunRecord, UsageRecord
+from core.registry import Assembly
 from core.settings import Settings
 from core.types import RunKind
+from runtime.gates import run_hooks
 from runtime.rows import owner_of
 from storage.database import Database
+from tools.hooked_model import hooked
 
 LONGEST = 60
 """Characters of a title."""
@@ -41,10 +44,16 @@ class Titles:
     """Makes titles for sessions that still have the one cut from their first message."""
 
     def __init__(
-        self, database: Database, models: Models, settings: Settings, clock: Clock
+        self,
+        database: Database,
+        models: Models,
+        settings: Settings,
+        assembly: Assembly,
+        clock: Clock,
     ) -> None:
         self._database = database
         self._models = models
+        self._assembly = assembly
         self._on = settings.titles == "on"
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -80,11 +89,12 @@ class Titles:
                 log.warning("no title could be made", exc_info=True)
 
     async def _title(self, run: RunRecord) -> None:
-        model = self._models.get(run.model)
+        principal = owner_of(run)
+        hooks = run_hooks(self._assembly, run, principal.user_name)
+        model = hooked(self._models.get(run.model), hooks)
         if model.is_demo:
             # It would repeat a scene from its script.
             return
-        principal = owner_of(run)
         async with self._database.work() as work:
             session = await work.sessions.get(principal, run.session_id)
             messages, _ = await work.messages.page(principal, run.session_id, None, 6)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from api.agents.schemas import Agent, Model
 from api.schemas import Output
+from core.hooks import OnError
 from core.tooling import ToolKind
 from core.types import SideEffect
 
@@ -18,6 +19,19 @@ class Service(Output):
     requires: list[str] = Field(description="Services that start before it and close after it.")
 
 
+class Hook(Output):
+    """A function of an extension that is called at a point of runs."""
+
+    name: str
+    point: str = Field(examples=["tool_call.before"])
+    extension: str
+    timeout: float = Field(description="Seconds it may take.")
+    on_error: OnError
+    agents: list[str] | None = Field(description="In whose runs; null: in all.")
+    observes: bool = Field(description="Whether it never changes anything.")
+    fingerprint: str = Field(description="Changes with the code of the function.")
+
+
 class AgentSummary(Output):
     """What extensions brought, as it passed every check."""
 
@@ -26,6 +40,7 @@ class AgentSummary(Output):
     extensions: list[str] = Field(description="In the order in which they were set up.")
     disabled_extensions: list[str] = Field(description="Those that are switched off.")
     services: list[Service] = Field(description="In the order in which they start.")
+    hooks: list[Hook] = Field(description="In the order in which they are called.")
     tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")
 
 
