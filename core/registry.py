@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from core.errors import Fault
 from core.hooks import TIMEOUT, HookDeclaration, HookSpec
+from core.providing import ProviderDeclaration, ProviderFactory, ProviderSpec
 from core.tooling import AgentSpec, ToolSpec
 
 BUILT_IN = "core"
@@ -82,6 +83,7 @@ class Registry:
     routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
+    model_providers: list[ProviderDeclaration] = field(default_factory=list[ProviderDeclaration])
     hooks: list[HookDeclaration] = field(default_factory=list[HookDeclaration])
     faults: list[Fault] = field(default_factory=list[Fault])
     extensions: list[str] = field(default_factory=list[str])
@@ -198,6 +200,17 @@ class Registry:
         said = HookDeclaration(point, function, timeout, on_error, agents, observes, *here)
         self.hooks.append(said)
 
+    def register_model_provider(self, name: str, factory: ProviderFactory) -> None:
+        """Offer a way to models that `MODEL_PROVIDER=<name>` chooses.
+
+        Args:
+            name: what the setting calls it.
+            factory: takes a `ModelConnection` with what the settings say, and returns a
+                LangChain chat model. Called at the start, where it is the chosen one.
+        """
+        said = ProviderDeclaration(name, factory, self.where, self.extension)
+        self.model_providers.append(said)
+
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
         self.skills.append((Path(folder), self.where))
@@ -238,6 +251,7 @@ class Assembly:
     services: tuple[ServiceSpec, ...] = ()
     """In the order in which they start."""
     routers: tuple[RouterDeclaration, ...] = ()
+    model_providers: tuple[ProviderSpec, ...] = ()
     hooks: tuple[HookSpec, ...] = ()
     """In the order in which they are called."""
     rebuild: Callable[[], Assembly] = field(default=_never, repr=False)

@@ -56,6 +56,9 @@ class Agents:
                 for one in assembly.services
             ],
             "tools": len(assembly.tools),
+            "model_providers": [
+                {"name": one.name, "extension": one.extension} for one in assembly.model_providers
+            ],
             "hooks": [_shown_hook(one) for one in assembly.hooks],
         }
 

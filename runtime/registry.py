@@ -13,6 +13,7 @@ from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDe
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
 from runtime.hooking import hooks_of
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
+from runtime.providing import providers_of
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
 from runtime.wiring import check_required, services_of
@@ -56,6 +57,7 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
+    providers = providers_of(registry.model_providers, faults)
     hooks = hooks_of(registry.hooks, agents, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
@@ -72,6 +74,7 @@ def assemble(
         services=services,
         routers=tuple(registry.routers),
         hooks=hooks,
+        model_providers=providers,
         rebuild=rebuild,
     )
 

@@ -19,6 +19,13 @@ class Service(Output):
     requires: list[str] = Field(description="Services that start before it and close after it.")
 
 
+class ModelProvider(Output):
+    """A way to models that an extension brought; `MODEL_PROVIDER` chooses it."""
+
+    name: str
+    extension: str
+
+
 class Hook(Output):
     """A function of an extension that is called at a point of runs."""
 
@@ -40,6 +47,7 @@ class AgentSummary(Output):
     extensions: list[str] = Field(description="In the order in which they were set up.")
     disabled_extensions: list[str] = Field(description="Those that are switched off.")
     services: list[Service] = Field(description="In the order in which they start.")
+    model_providers: list[ModelProvider]
     hooks: list[Hook] = Field(description="In the order in which they are called.")
     tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")
 
