@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from core.bounds import Bounds
 from core.clock import Clock
 from core.events import Event
+from core.hooks import Hooks
 from core.ports import Archive, FileStore, Grants, ModelHandle, TokenSink, Usages
 from core.principal import Principal
 from core.skills import EmptyShelf, SkillShelf
@@ -102,6 +104,10 @@ class RunContext:
     """Seconds worked in earlier drives of the same run."""
     skills: SkillShelf = field(default_factory=EmptyShelf)
     """The skills of the user who asks."""
+    hooks: Hooks = field(default_factory=Hooks)
+    """What extensions want to be asked in this run."""
+    bounds: Bounds = field(default_factory=Bounds)
+    """What a request may take that extensions changed."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
     delegation: Delegation | None = None
     """How tasks are given to other agents, where this agent may; theirs have it too."""

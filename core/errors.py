@@ -12,7 +12,8 @@
       RunError                ends a run with its own code; the work so far is kept
         ProviderError         provider_unreachable, provider_refused, …
         LimitReached          step_limit, model_call_limit, token_budget, time_budget, no_progress
-        ContextExhausted, OutputTruncated, RunLost, InternalError
+        HookError             hook_failed, hook_timeout, hook_result_invalid, hook_refused
+        ContextExhausted, OutputTruncated, RunLost, PolicyFailed, InternalError
       ToolError               becomes the result of one tool call, never ends the run
         ToolFailed, ToolArgumentsInvalid, ToolDenied, ToolTimeout
       ServiceMissing          a service of an extension was asked for when it does not run
@@ -20,7 +21,7 @@
       ConfigError             stops the start, listing every fault
 
 The class docstring is the default message. Codes are part of the API and never change.
-The classes lie in `errors_requests.py` and `errors_runs.py`; everybody imports them from here.
+The classes lie in `errors_requests.py`, `errors_runs.py` and `errors_extensions.py`; everybody imports them from here.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.errors_base import GraphwrightError
+from core.errors_extensions import (
+    HookError,
+    HookFailed,
+    HookRefused,
+    HookResultInvalid,
+    HookTimeout,
+    PolicyFailed,
+)
 from core.errors_requests import (
     BadRequest,
     CrossSite,
@@ -106,6 +115,11 @@ __all__ = [
     "GraphFailed",
     "GraphGaveNothing",
     "GraphwrightError",
+    "HookError",
+    "HookFailed",
+    "HookRefused",
+    "HookResultInvalid",
+    "HookTimeout",
     "HostRefused",
     "InternalError",
     "Invalid",
@@ -119,6 +133,7 @@ __all__ = [
     "NotFound",
     "OutputTruncated",
     "PathRefused",
+    "PolicyFailed",
     "ProviderAuth",
     "ProviderError",
     "ProviderJunk",

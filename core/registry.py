@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import Fault
+from core.hooks import TIMEOUT, HookDeclaration, HookSpec
+from core.providing import ProviderDeclaration, ProviderFactory, ProviderSpec
 from core.tooling import AgentSpec, ToolSpec
 
 BUILT_IN = "core"
@@ -100,6 +102,8 @@ class Registry:
     routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
+    model_providers: list[ProviderDeclaration] = field(default_factory=list[ProviderDeclaration])
+    hooks: list[HookDeclaration] = field(default_factory=list[HookDeclaration])
     faults: list[Fault] = field(default_factory=list[Fault])
     extensions: list[str] = field(default_factory=list[str])
     """Extensions whose `setup` ran, in order."""
@@ -239,6 +243,43 @@ class Registry:
         """
         self.routers.append(RouterDeclaration(router, self.where, self.extension))
 
+    def register_hook(
+        self,
+        point: str,
+        function: Callable[[Any], Any],
+        *,
+        timeout: float = TIMEOUT,
+        on_error: str = "fail",
+        agents: Sequence[str] | None = None,
+        observes: bool = False,
+    ) -> None:
+        """Call a function at a point of every run; `extensions.hooks` has the points' records.
+
+        Args:
+            point: such as `tool_call.before`.
+            function: takes the point's record, plain or async; returns None, or a record of the
+                same type with other values.
+            timeout: seconds it may take.
+            on_error: `fail` ends the run where it fails, is late or returns what cannot be
+                taken; `ignore` goes on as if it had not been called, and logs it.
+            agents: names of those whose runs it is called in; all of them where missing.
+            observes: it always returns None, so that nothing waits for it to be shown.
+        """
+        here = (self.where, self.extension)
+        said = HookDeclaration(point, function, timeout, on_error, agents, observes, *here)
+        self.hooks.append(said)
+
+    def register_model_provider(self, name: str, factory: ProviderFactory) -> None:
+        """Offer a way to models that `MODEL_PROVIDER=<name>` chooses.
+
+        Args:
+            name: what the setting calls it.
+            factory: takes a `ModelConnection` with what the settings say, and returns a
+                LangChain chat model. Called at the start, where it is the chosen one.
+        """
+        said = ProviderDeclaration(name, factory, self.where, self.extension)
+        self.model_providers.append(said)
+
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
         self.skills.append((Path(folder), self.where))
@@ -294,6 +335,9 @@ class Assembly:
     middleware: tuple[MiddlewareSpec, ...] = ()
     """In the order in which they wrap, the outermost first."""
     routers: tuple[RouterDeclaration, ...] = ()
+    model_providers: tuple[ProviderSpec, ...] = ()
+    hooks: tuple[HookSpec, ...] = ()
+    """In the order in which they are called."""
     rebuild: Callable[[], Assembly] = field(default=_never, repr=False)
     """Makes a fresh one from the same definitions; raises `ConfigError`."""
 

@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     login_days: int = Field(30, ge=1, le=365, validation_alias=_either("GW_LOGIN_DAYS"))
 
     # Model
+    model_provider: str = Field(
+        "openai", validation_alias=_either("MODEL_PROVIDER", "GW_MODEL_PROVIDER")
+    )
     openai_base_url: str = Field("", validation_alias=_either("OPENAI_BASE_URL"))
     openai_api_key: SecretStr = Field(SecretStr(""), validation_alias=_either("OPENAI_API_KEY"))
     openai_model: str = Field("", validation_alias=_either("OPENAI_MODEL"))

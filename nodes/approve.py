@@ -13,6 +13,7 @@ from core.errors import StepLimit
 from core.events import Executing
 from core.ids import derived_id
 from nodes import cards
+from nodes.hooking import recheck_edited
 from nodes.state import State, last_turn, loop_of, messages_of, open_calls
 
 _RUNS = ("approve", "edit")
@@ -40,6 +41,8 @@ async def approve(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         _announce(free, decisions["refused"], ctx)
         return {"decisions": decisions | {"freed": True, "send": [call["id"] for call in free]}}
     answers = _ask(pending, decisions, ctx)
+    refused = decisions["refused"] | await recheck_edited(pending, answers, ctx)
+    decisions |= {"refused": refused}
     running = [
         call for call in pending if answers.get(call["id"], {"type": "approve"})["type"] in _RUNS
     ]

@@ -18,9 +18,9 @@ from core.errors import (
 from core.events import Progress, Thinking
 from core.faults import fault
 from core.ids import derived_id
-from nodes.asking import count_usage, request_of, request_size, schemas_of
+from nodes.asking import count_usage, request_size, schemas_of
 from nodes.budgets import check_budgets
-from nodes.sorting import sort_calls
+from nodes.hooking import hooked_request, sorted_turn
 from nodes.state import State, calls_of, loop_of
 from nodes.tokens import usable_window
 
@@ -40,8 +40,8 @@ async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, An
         ProviderError: the provider failed.
     """
     ctx, loop, message_id = begin_turn(state, runtime)
-    request = request_of(state, ctx)
     try:
+        request = await hooked_request(state, ctx)
         answer = await ctx.model.ask(
             request, tools=schemas_of(ctx), message_id=message_id, sink=ctx.sink
         )
@@ -50,11 +50,11 @@ async def call_model(state: State, runtime: Runtime[RunContext]) -> dict[str, An
     fault("llm.reply.before_save")
     loop["tokens"] += count_usage(ctx, "turn", request, answer)
     answered(answer, loop)
-    return unanswered(answer, ctx, loop) or {
-        "messages": [answer],
-        "loop": loop,
-        "decisions": await sorted_calls(answer, ctx, loop),
-    }
+    again = unanswered(answer, ctx, loop)
+    if again is not None:
+        return again
+    turn, decisions = await sorted_calls(answer, ctx, loop)
+    return {"messages": [turn], "loop": loop, "decisions": decisions}
 
 
 def begin_turn(
@@ -128,13 +128,18 @@ def unanswered(answer: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict
     return None
 
 
-async def sorted_calls(turn: AIMessage, ctx: RunContext, loop: dict[str, Any]) -> dict[str, Any]:
-    """Return how a turn's calls are sorted; says where a turn without any was cut."""
+async def sorted_calls(
+    turn: AIMessage, ctx: RunContext, loop: dict[str, Any]
+) -> tuple[AIMessage, dict[str, Any]]:
+    """Return a turn as it is stored, and how its calls are sorted.
+
+    Says where a turn without any was cut.
+    """
     cut, calls = loop["cut"], calls_of(turn)
     if cut and not calls:
         ctx.emit(Progress(message=CUT))
     loop["truncated"] = loop["truncated"] + 1 if cut and calls else 0
-    return await sort_calls(calls, ctx, loop, truncated=cut) if calls else {}
+    return await sorted_turn(turn, ctx, loop, truncated=cut)
 
 
 def too_often_truncated(loop: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -35,14 +36,20 @@ Never invent anything. Prefer exact values over descriptions. Keep what an earli
 unless something later replaced it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a summary is to be written."""
+
+    input_limit: int
+    """Tokens of one request; more is fed in pieces, each with the summary so far."""
+    output_limit: int
+    """Tokens of the summary."""
+    instructions: str = ""
+    """What extensions want besides the rules."""
+
+
 async def digest(
-    groups: Sequence[Group],
-    before: str,
-    ctx: RunContext,
-    message_id: str,
-    *,
-    input_limit: int,
-    output_limit: int,
+    groups: Sequence[Group], before: str, ctx: RunContext, message_id: str, order: Order
 ) -> tuple[str, int]:
     """Return the summary of these groups and the tokens it took.
 
@@ -51,27 +58,28 @@ async def digest(
         before: the summary of what was removed earlier.
         ctx: the run.
         message_id: id for the model's answers; they are never shown.
-        input_limit: tokens of one request; more is fed in pieces, each with the summary so far.
-        output_limit: tokens of the summary.
+        order: its limits, and what it is to heed.
 
     Raises:
         ProviderError: the model failed, or answered with nothing.
     """
-    room = max(input_limit - estimate_text(RULES) - output_limit - 100, 200)
+    rules = f"{RULES}\n\n{order.instructions}".rstrip()
+    limit = order.output_limit
+    room = max(order.input_limit - estimate_text(rules) - limit - 100, 200)
     summary, spent = before, 0
     for piece in pieces(transcript(groups), room):
         earlier = f"{fenced('earlier_summary', summary)}\n\n" if summary else ""
         request: list[Any] = [
-            SystemMessage(RULES),
+            SystemMessage(rules),
             HumanMessage(
                 f"{earlier}{fenced('conversation', piece)}\n\nWrite the summary of all of this now."
             ),
         ]
-        answer = await ctx.model.ask(request, message_id=message_id, max_tokens=output_limit)
+        answer = await ctx.model.ask(request, message_id=message_id, max_tokens=limit)
         spent += count_usage(ctx, "summary", request, answer)
         if not answer.text.strip():
             raise ProviderJunk("The model gave an empty summary.")
-        summary = short_enough(answer.text.strip(), output_limit)
+        summary = short_enough(answer.text.strip(), limit)
     return summary, spent
 
 

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from core.context import RunContext
 from core.errors import NoProgress, OutputTruncated
 from nodes.call_model import too_often_truncated
+from nodes.hooking import raise_broken
 from nodes.sorting import signature
 from nodes.state import State, loop_of, messages_of
 from nodes.view import group
@@ -23,6 +24,7 @@ async def observe(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
 
     Raises:
         NoProgress: so many batches in a row brought nothing new.
+        HookError: a hook failed about one of them that is to end the run.
         OutputTruncated: three turns in a row hit the output limit in their calls.
     """
     ctx = runtime.context
@@ -36,6 +38,7 @@ async def observe(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     for call, result in _last_batch(state):
         if result is None or call["id"] not in sent:
             continue
+        raise_broken(result.artifact or {})
         sign = signature(call["name"], call["args"])
         mark = fingerprint(result)
         before = seen.get(sign)

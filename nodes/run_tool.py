@@ -15,6 +15,7 @@ from core.events import ToolCall, UpdatedTodoList
 from core.faults import fault
 from core.log import get_logger
 from nodes.delegate import NO_PLAN_MODE, carried_through, sub_run_of
+from nodes.hooking import BROKEN, hooked_outcome
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
@@ -60,16 +61,21 @@ async def run_by(
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
     told: dict[str, Any] = {}
+    broken: dict[str, Any] | None = None
     if isinstance(sub, SubRun):
         outcome, told = await _delegated(payload, sub)
+        outcome, broken = await hooked_outcome(call, outcome, ctx)
     elif outcome is None:
         fault("tool.before")
         outcome = sub or await carry(payload, about, ctx)
+        outcome, broken = await hooked_outcome(call, outcome, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
     if told:
         message.artifact["sub"] = told
+    if broken is not None:
+        message.artifact[BROKEN] = broken
     update: dict[str, Any] = {"messages": [message]}
     if about.todos is not None and outcome.status == "completed":
         ctx.emit(UpdatedTodoList(todos=about.todos))

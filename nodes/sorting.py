@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from core.context import RunContext
@@ -90,9 +91,16 @@ def plan_forbids(spec: ToolSpec, ctx: RunContext, loop: Mapping[str, Any]) -> bo
 
 
 async def sort_calls(
-    calls: list[dict[str, Any]], ctx: RunContext, loop: dict[str, Any], *, truncated: bool
+    calls: list[dict[str, Any]],
+    ctx: RunContext,
+    loop: dict[str, Any],
+    *,
+    truncated: bool,
+    denied: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the `decisions` of a turn before anybody decided; counts in `loop` what is limited.
+
+    Calls in `denied` are refused already.
 
     It is written into the state with the turn itself, because `approve` runs again from its
     beginning after each answer and must then see the same calls, even if a grant was given
@@ -105,7 +113,7 @@ async def sort_calls(
     granted = await _granted(calls, ctx)
     room = MOST_QUESTIONS
     for call in calls:
-        problem = refusal(call, ctx, loop, truncated=truncated)
+        problem = refusal(call, ctx, loop, truncated=truncated) or denied.get(call["id"])
         if problem:
             refused[call["id"]] = {"status": problem[0], "message": problem[1]}
             continue

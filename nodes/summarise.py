@@ -9,13 +9,14 @@ from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage, Too
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
-from core.errors import ContextExhausted, ContextOverflow, GraphwrightError
+from core.errors import ContextExhausted, ContextOverflow, GraphwrightError, HookError
 from core.events import Progress
 from core.faults import fault
+from core.hooks import SummaryRequest, SummaryText
 from core.ids import derived_id
 from core.log import get_logger
 from nodes.asking import request_of, request_size, schemas_of, short_enough
-from nodes.digest import archive_text, digest, todo_text
+from nodes.digest import Order, archive_text, digest, todo_text
 from nodes.review import INTERNAL
 from nodes.state import State, loop_of, messages_of, summary_of
 from nodes.tokens import counted, size_of_all, size_of_tools, usable_window
@@ -57,6 +58,7 @@ async def summarise(state: State, runtime: Runtime[RunContext]) -> dict[str, Any
     """Take away from the model's view what is old, never what is stored or still pending.
 
     Raises:
+        HookError: a hook failed that is to end the run.
         ContextExhausted: there is nothing left to take away, or the summary failed and the
             conversation does not fit.
     """
@@ -76,6 +78,8 @@ async def summarise(state: State, runtime: Runtime[RunContext]) -> dict[str, Any
     fault("summary.before")
     try:
         return await _summarised(plan, removed, message_id)
+    except HookError:
+        raise
     except (GraphwrightError, OSError) as problem:
         # Nothing was removed yet. Not tried again in this run, so that it cannot loop.
         _log.warning("summary failed", exc_info=True)
@@ -167,7 +171,7 @@ async def _kept(result: ToolMessage, ctx: RunContext) -> bool:
 
 async def _summarised(plan: _Plan, removed: list[Group], message_id: str) -> dict[str, Any]:
     ctx = plan.ctx
-    text, spent = await _digested(plan, removed, message_id)
+    text, spent = await _hooked(plan, removed, message_id)
     at = ctx.clock.now().isoformat(timespec="seconds")
     path = await ctx.archive.append(ctx.session_id, archive_text(removed, at))
     gone = [message for one in removed for message in one.members()]
@@ -213,7 +217,21 @@ async def _tightened(
     return summary | {"shortened_upto": results[-1].id}
 
 
-async def _digested(plan: _Plan, removed: list[Group], message_id: str) -> tuple[str, int]:
+async def _hooked(plan: _Plan, removed: list[Group], message_id: str) -> tuple[str, int]:
+    """Return the summary and its tokens, as hooks at `summarisation.…` want them."""
+    hooks, earlier = plan.ctx.hooks, str(plan.summary.get("text") or "")
+    count = sum(len(list(one.members())) for one in removed)
+    asked = SummaryRequest(run=hooks.run, messages=count, earlier=earlier, instructions="")
+    wanted = (await hooks.apply(asked)).instructions
+    text, spent = await _digested(plan, removed, message_id, wanted)
+    changed = await hooks.apply(SummaryText(run=hooks.run, messages=count, text=text))
+    # A hook cannot make it longer than a model may.
+    return short_enough(changed.text, plan.summary_tokens), spent
+
+
+async def _digested(
+    plan: _Plan, removed: list[Group], message_id: str, instructions: str
+) -> tuple[str, int]:
     """Return the summary and its tokens; in smaller pieces where a request was too long."""
     limit = plan.ctx.limits.summary_input or plan.window
     if plan.forced:
@@ -227,9 +245,8 @@ async def _digested(plan: _Plan, removed: list[Group], message_id: str) -> tuple
                 plan.summary.get("text", ""),
                 plan.ctx,
                 message_id,
-                input_limit=limit,
                 # Never longer than what it stands for.
-                output_limit=min(plan.summary_tokens, max(replaced // 2, 100)),
+                Order(limit, min(plan.summary_tokens, max(replaced // 2, 100)), instructions),
             )
         except ContextOverflow:
             if limit <= _SMALLEST_PIECE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -9,28 +11,45 @@ from core.clock import Clock
 from core.errors import ConfigError, Fault, Invalid
 from core.masking import learn
 from core.ports import ModelHandle
+from core.providing import ProviderSpec
 from core.settings import Settings
 from providers.connection import OPENAI, Connection, fault_of_url
 from providers.demo import DemoHandle
 from providers.handle import WireHandle
+from providers.made import made_by
 from providers.retry import Retries
 from providers.windows import UNKNOWN, reserve_of, window_of
 
 DEMO: Final = "demo"
 
+BUILT_IN_PROVIDERS: Final = frozenset({"openai", "demo"})
+"""Names that MODEL_PROVIDER may always have: any OpenAI-compatible API, and the demo model."""
+
 
 class ModelRegistry:
     """The models of this process. Implements `core.ports.Models`."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, providers: Sequence[ProviderSpec] = ()
+    ) -> None:
         """Make the handles; nothing is opened or imported before the first question.
 
+        Args:
+            settings: which model is asked, and through which provider.
+            clock: time.
+            providers: those that extensions brought; only the one that is named is called.
+
         Raises:
-            ConfigError: OPENAI_BASE_URL is not an address that can be asked.
+            ConfigError: OPENAI_BASE_URL is not an address that can be asked, or the provider
+                that MODEL_PROVIDER names is not there or makes no model.
         """
         self._connection = _connection(settings, clock)
         self._handles: dict[str, ModelHandle] = {}
-        if settings.openai_model:
+        wanted = settings.model_provider
+        if wanted not in BUILT_IN_PROVIDERS:
+            made = made_by(_named(wanted, providers), settings, clock)
+            self._handles[made.name] = made
+        elif settings.openai_model and wanted != DEMO:
             self._handles[settings.openai_model] = _handle(settings, self._connection)
         self._handles.setdefault(DEMO, DemoHandle(clock, settings.context_limit or UNKNOWN))
 
@@ -64,6 +83,17 @@ class ModelRegistry:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._connection.aclose()
+
+
+def _named(wanted: str, providers: Sequence[ProviderSpec]) -> ProviderSpec:
+    found = {spec.name: spec for spec in providers}
+    if wanted in found:
+        return found[wanted]
+    known = sorted({*found, *BUILT_IN_PROVIDERS})
+    near = difflib.get_close_matches(wanted, known, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    cure = f"{hint}Known providers: {', '.join(known)}."
+    raise ConfigError([Fault("MODEL_PROVIDER", f"There is no model provider {wanted!r}.", cure)])
 
 
 def _connection(settings: Settings, clock: Clock) -> Connection:

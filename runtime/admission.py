@@ -18,6 +18,7 @@ from core.skills import SkillText
 from core.types import SCRIPT, MessageStatus
 from runtime.announce import announce_events
 from runtime.commands import ChatCommand, Submitted
+from runtime.gates import code_of
 from runtime.placing import Place
 from runtime.prefixes import Prefixes, split_prefixes
 from runtime.quoting import quote_session
@@ -197,7 +198,11 @@ class Admission:
             model=self._parts.models.get(command.model or session.model).name,
             mode=command.mode or session.mode,
             trace_id=command.trace_id or new_id(),
-            input={"message": {"id": message_id, "content": said.for_model()}} | further(command),
+            input={
+                "message": {"id": message_id, "content": said.for_model()},
+                "began_with": code_of(self._parts.assembly, command.agent or session.agent),
+            }
+            | further(command),
             on_disconnect=command.on_disconnect,
             at=now,
             status=spot.status,

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from core.errors import ConfigError, Invalid, NotFound
+from core.hooks import HookSpec
 from core.log import get_logger
 from core.registry import Assembly
 from core.tooling import AgentSpec, ToolSpec
@@ -75,6 +76,10 @@ class Agents:
                 for one in assembly.middleware
             ],
             "tools": len(assembly.tools),
+            "model_providers": [
+                {"name": one.name, "extension": one.extension} for one in assembly.model_providers
+            ],
+            "hooks": [_shown_hook(one) for one in assembly.hooks],
         }
 
     def tool_groups(self) -> list[dict[str, Any]]:
@@ -102,11 +107,6 @@ class Agents:
             raise Invalid(message, details={"faults": faults}) from error
         self._assembly.become(fresh)
         log.info("definitions reloaded", extra={"kv": {"agents": sorted(fresh.agents)}})
-
-    def has_middleware(self, name: str) -> bool:
-        """Tell whether an agent has middleware."""
-        agent = self._assembly.agents.get(name)
-        return agent is not None and agent.middleware is not None
 
     # Helpers ----------------------------------------------------------------------------
 
@@ -144,3 +144,16 @@ class Agents:
             "requires": tool.requires,
             "agents": sorted(agent.name for agent in agents if tool.name in agent.tools),
         }
+
+
+def _shown_hook(hook: HookSpec) -> dict[str, Any]:
+    return {
+        "name": hook.name,
+        "point": hook.point,
+        "extension": hook.extension,
+        "timeout": hook.timeout,
+        "on_error": hook.on_error,
+        "agents": hook.agents,
+        "observes": hook.observes,
+        "fingerprint": hook.fingerprint,
+    }

@@ -9,8 +9,9 @@ from core.clock import Clock
 from core.errors import ConfigError, Fault
 from core.registry import Assembly, Registry
 from core.settings import Settings
-from providers.registry import ModelRegistry
+from providers.registry import DEMO, ModelRegistry
 from runtime import extending
+from runtime.providing import providers_of
 from runtime.registry import assemble
 from sandbox.files import FileLimits, LocalFileStores
 
@@ -52,12 +53,21 @@ def composed(
     except ConfigError as error:
         found += error.faults
     try:
-        models = ModelRegistry(settings, clock)
+        models = _models(registry, settings, clock)
     except ConfigError as error:
         found += error.faults
     if found or assembly is None or models is None:
         raise ConfigError(found)
     return assembly, models
+
+
+def _models(registry: Registry, settings: Settings, clock: Clock) -> ModelRegistry:
+    """Make the models; where the chosen provider is broken, that is told with the assembly."""
+    providers = providers_of(registry.model_providers, [])
+    declared = {said.name for said in registry.model_providers}
+    if settings.model_provider in declared - {spec.name for spec in providers}:
+        settings = settings.model_copy(update={"model_provider": DEMO})
+    return ModelRegistry(settings, clock, providers)
 
 
 def file_stores(settings: Settings) -> LocalFileStores:

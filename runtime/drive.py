@@ -11,12 +11,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from core import events
 from core.context import RunContext
+from core.hooks import RunEnd
 from core.ids import new_id
 from core.records import ArchiveRecord, MessageRecord, RunRecord
 from core.types import MessageStatus
 from runtime import parts
 from runtime.delegation import Delegations
 from runtime.foreign import ForeignStream
+from runtime.gates import admitted
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
 from runtime.recall import Recalled
@@ -92,21 +94,40 @@ class Drive:
                     await self._take(update, questions)
         if self.foreign is not None and not questions:
             self.foreign.take_back()
-        return await self._first(questions)
+        return await self._rested(questions)
 
-    async def _first(self, questions: Mapping[str, Interrupt]) -> Interrupt | None:
-        """Return what is asked now: of several sub-runs that ask, the one that was called first."""
+    async def _rested(self, questions: Mapping[str, Interrupt]) -> Interrupt | None:
+        """Return what is asked now: of several sub-runs that ask, the one that was called first.
+
+        Hooks at `run.after` are told of a run that has ended well.
+        """
         if len(questions) > 1:
             waiting = waiting_in(await self.thread.snapshot())
             return next(questions[one] for one in waiting if one in questions)
+        if not questions and self.ctx.hooks.wants("run.after"):
+            await self.ctx.hooks.apply(self.run_end())
         return next(iter(questions.values()), None)
+
+    def run_end(self, error_code: str = "") -> RunEnd:
+        """Return what hooks are told of the end of this run."""
+        parts = self.answer.parts if self.answer else []
+        total = self.ledger.total()
+        return RunEnd(
+            run=self.ctx.hooks.run,
+            status="failed" if error_code else "success",
+            answer="".join(str(one["text"]) for one in parts if one["type"] == "text"),
+            error_code=error_code,
+            duration_ms=self.duration_ms(),
+            input_tokens=total.input_tokens,
+            output_tokens=total.output_tokens,
+        )
 
     # What goes in -----------------------------------------------------------------------
 
     async def _input(self) -> Any:
         """Return what the graph begins with; `None` goes on from the last checkpoint."""
         if not self.recalled.began:
-            return self._first_input()
+            return await self._first_input()
         snapshot = await self.thread.snapshot()
         begun = has_begun(snapshot, str(self.run.input["message"]["id"]))
         await self._catch_up(self.thread.conversation(snapshot) if begun else ())
@@ -122,15 +143,20 @@ class Drive:
             asked = str(resume["interrupt_id"])
             if asked not in waiting:
                 return None
-            from nodes.foreign_cards import as_resumed
+            from graphs.foreign import as_resumed
 
             return Command(resume={asked: as_resumed(waiting[asked].value, resume["value"])})
-        return None if begun else self._first_input()
+        return None if begun else await self._first_input()
 
-    def _first_input(self) -> dict[str, Any]:
+    async def _first_input(self) -> dict[str, Any]:
+        """Return the input of a run that begins, once hooks at `run.before` let it.
+
+        Raises:
+            HookError: a hook refuses, or failed.
+        """
         from graphs.state import begin
 
-        return begin(self.message())
+        return begin(await admitted(self.message(), self.ctx.hooks))
 
     def message(self) -> HumanMessage:
         """Return the message that began this run, as the graph gets it."""

@@ -16,6 +16,7 @@ from core.log import bind, get_logger
 from core.records import RunRecord
 from runtime import ending
 from runtime.drive import Drive
+from runtime.gates import told_of_failure
 from runtime.journal import Journal, RunWriter
 from runtime.rows import Rows
 from runtime.workshop import Workshop
@@ -216,7 +217,9 @@ class Engine:
             # The work is safe in the last checkpoint; it goes on from there.
             log.warning("the database went away during the run", exc_info=error)
             return await self._leave(drive)
-        await patiently(self._clock, lambda: ending.fail(drive, _named(error)))
+        named = _named(error)
+        await patiently(self._clock, lambda: ending.fail(drive, named))
+        await told_of_failure(drive.ctx.hooks, drive.run_end(named.code))
         return "failed"
 
     async def _leave(self, drive: Drive) -> str:

@@ -96,7 +96,7 @@ class Runtime:
         self.preferences = Preferences(database)
         self.agents = Agents(assembly, self.services)
         self.skills = Skills(parts.skills)
-        self._titles = Titles(database, models, settings, clock, self.agents.has_middleware)
+        self._titles = Titles(database, models, settings, assembly, clock)
         self._listener: Listener | None = None
         go_on = self.claims.keep if in_hand else self.claims.put_back
         self.recovery = Recovery(self.engine, self.claims, settings, go_on)

@@ -12,8 +12,10 @@ from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
 from runtime.delegates import with_delegate, with_delegates
+from runtime.hooking import hooks_of
 from runtime.middleware import middleware_of, tried
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
+from runtime.providing import providers_of
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
 from runtime.wiring import check_required, services_of
@@ -55,12 +57,11 @@ def assemble(
     offered = _offered(registry)
     tools = _tools(offered, faults)
     _check_requires(offered, {item.name for item in registry.services}, faults)
-    broken = {_declared_name(said.function) for said in offered} - set(tools)
-    agents = _agents(registry, tools, broken, faults)
-    agents |= subgraphs_of(registry.subgraphs, agents, faults)
-    agents = with_delegates(registry, offered, agents, tools, faults)
+    agents = _all_agents(registry, offered, tools, faults)
     middleware = middleware_of(registry, agents, default_agent, faults)
     brought = tried(middleware, agents, tools, faults)
+    providers = providers_of(registry.model_providers, faults)
+    hooks = hooks_of(registry.hooks, agents, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, {*tools, *brought}, default_agent, agents, faults)
     if faults:
@@ -76,13 +77,10 @@ def assemble(
         services=services,
         middleware=middleware,
         routers=tuple(registry.routers),
+        hooks=hooks,
+        model_providers=providers,
         rebuild=rebuild,
     )
-
-
-def _guarded(tools: Mapping[str, ToolSpec], hitl_tools: Collection[str]) -> frozenset[str]:
-    declared = {name for name, spec in tools.items() if spec.requires_approval}
-    return frozenset(declared | set(hitl_tools))
 
 
 def _check_settings(
@@ -101,6 +99,11 @@ def _check_settings(
     elif agents[default_agent].delegate_only:
         cure = "Name another default agent; this one takes tasks of other agents only."
         faults.append(Fault("agents", f"{default_agent!r} takes no messages.", cure))
+
+
+def _guarded(tools: Mapping[str, ToolSpec], hitl_tools: Collection[str]) -> frozenset[str]:
+    declared = {name for name, spec in tools.items() if spec.requires_approval}
+    return frozenset(declared | set(hitl_tools))
 
 
 def _offered(registry: Registry) -> list[ToolDeclaration]:
@@ -140,6 +143,19 @@ def _check_requires(
     for said in offered:
         place = f"{said.where}: tool {_declared_name(said.function)!r}"
         check_required(listed(said.requires, "requires", place, faults), services, place, faults)
+
+
+def _all_agents(
+    registry: Registry,
+    offered: Sequence[ToolDeclaration],
+    tools: dict[str, ToolSpec],
+    faults: list[Fault],
+) -> dict[str, AgentSpec]:
+    """Return the agents and the graphs registered whole, with those that they may delegate to."""
+    broken = {_declared_name(said.function) for said in offered} - set(tools)
+    agents = _agents(registry, tools, broken, faults)
+    agents |= subgraphs_of(registry.subgraphs, agents, faults)
+    return with_delegates(registry, offered, agents, tools, faults)
 
 
 def _agents(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -14,10 +13,13 @@ from core.ids import new_id
 from core.log import bind, get_logger
 from core.ports import ModelHandle, Models
 from core.records import MessageRecord, RunRecord, UsageRecord
+from core.registry import Assembly
 from core.settings import Settings
 from core.types import RunKind
+from runtime.gates import run_hooks
 from runtime.rows import owner_of
 from storage.database import Database
+from tools.hooked_model import hooked
 
 LONGEST = 60
 """Characters of a title."""
@@ -46,22 +48,12 @@ class Titles:
         database: Database,
         models: Models,
         settings: Settings,
+        assembly: Assembly,
         clock: Clock,
-        guarded: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Take what titles are made with.
-
-        Args:
-            database: where sessions are.
-            models: what gives out models.
-            settings: say whether titles are made at all.
-            clock: time.
-            guarded: tells whether an agent has middleware. What its users write may be shown
-                to a model only through that, so such sessions keep their first words as title.
-        """
         self._database = database
         self._models = models
-        self._guarded = guarded
+        self._assembly = assembly
         self._on = settings.titles == "on"
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,6 +79,15 @@ class Titles:
 
     # Helpers ----------------------------------------------------------------------------
 
+    def _guarded(self, name: str) -> bool:
+        """Tell whether an agent has middleware.
+
+        What its users write may be shown to a model only through that, so such sessions keep
+        their first words as title.
+        """
+        agent = self._assembly.agents.get(name)
+        return agent is not None and agent.middleware is not None
+
     async def _make(self, run: RunRecord) -> None:
         with bind(trace_id=run.trace_id, run_id=run.id, session_id=run.session_id):
             try:
@@ -97,11 +98,12 @@ class Titles:
                 log.warning("no title could be made", exc_info=True)
 
     async def _title(self, run: RunRecord) -> None:
-        model = self._models.get(run.model)
+        principal = owner_of(run)
+        hooks = run_hooks(self._assembly, run, principal.user_name)
+        model = hooked(self._models.get(run.model), hooks)
         if model.is_demo:
             # It would repeat a scene from its script.
             return
-        principal = owner_of(run)
         async with self._database.work() as work:
             session = await work.sessions.get(principal, run.session_id)
             messages, _ = await work.messages.page(principal, run.session_id, None, 6)

@@ -18,6 +18,7 @@ from core.tooling import DELEGATE, AgentSpec, ToolSpec
 from runtime.delegation import Delegate, Delegations
 from runtime.drive import Drive
 from runtime.foreign import ForeignStream
+from runtime.gates import bounds_of, run_hooks
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
 from runtime.preload import graphs_loaded
@@ -29,6 +30,7 @@ from runtime.subruns import SubRuns
 from runtime.thread import Thread
 from storage.database import Database
 from tools.delegating import made_for
+from tools.hooked_model import hooked
 from tools.skills.files import SkilledFiles
 from tools.skills.library import SkillLibrary
 
@@ -204,6 +206,9 @@ class Workshop:
         prompt: Sequence[PromptPart],
     ) -> RunContext:
         parts, principal = self._parts, owner_of(run)
+        limits = limits_of(parts.settings, agent, run.input.get("limits"))
+        hooks = run_hooks(parts.assembly, run, principal.user_name)
+        bounds = bounds_of(limits, ledger)
         return RunContext(
             principal=principal,
             session_id=run.session_id,
@@ -212,7 +217,7 @@ class Workshop:
             attempt=run.attempt,
             agent=agent,
             mode=run.mode,
-            model=parts.models.get(run.model),
+            model=hooked(parts.models.get(run.model), hooks, bounds),
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
             grants=GrantBook(self._database),
@@ -222,7 +227,9 @@ class Workshop:
             sink=sink,
             emit=sink.emit,
             clock=parts.clock,
-            limits=limits_of(parts.settings, agent, run.input.get("limits")),
+            limits=limits,
+            hooks=hooks,
+            bounds=bounds,
             prompt=prompt,
             started=parts.clock.monotonic(),
             seconds_before=float(run.input.get("seconds") or 0.0),

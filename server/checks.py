@@ -58,7 +58,12 @@ async def migrations_part(url: str) -> Part:
 def model_part(models: Models) -> Part:
     """Tell which model answers by default; never asks the provider anything."""
     model = models.get(None)
-    facts = {"name": model.name, "demo": model.is_demo, "models": models.names()}
+    facts = {
+        "name": model.name,
+        "provider": model.provider,
+        "demo": model.is_demo,
+        "models": models.names(),
+    }
     if model.is_demo:
         cause = "No model is configured; the built-in demo model answers."
         cure = "Set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL in .env and start anew."

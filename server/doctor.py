@@ -21,6 +21,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError, Fault, Unavailable
 from core.health import Part
 from core.settings import Loaded, Settings, load_settings
+from providers.registry import BUILT_IN_PROVIDERS
 from server import bootstrap, checks, listen, opening, place
 from server.cli_base import FAILED
 
@@ -77,6 +78,11 @@ async def _provider(settings: Settings) -> tuple[Part, Part]:
     """Ask for the list of models, and take the provider's clock to check ours."""
     skipped = Part("provider", "off", "No provider is configured, so none was asked.")
     unknown = Part("clock", "off", "There was nothing to compare the clock with.")
+    if settings.model_provider not in BUILT_IN_PROVIDERS:
+        cause = (
+            f"Models come from {settings.model_provider}, which an extension brought; not asked."
+        )
+        return Part("provider", "off", cause), unknown
     if not settings.openai_base_url:
         return skipped, unknown
     key = settings.openai_api_key.get_secret_value()

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from api.agents.schemas import Agent, Model
 from api.schemas import Output
+from core.hooks import OnError
 from core.tooling import ToolKind
 from core.types import SideEffect
 
@@ -28,6 +29,26 @@ class Middleware(Output):
     harmless: bool = Field(description="Whether it says that it never changes an answer.")
 
 
+class ModelProvider(Output):
+    """A way to models that an extension brought; `MODEL_PROVIDER` chooses it."""
+
+    name: str
+    extension: str
+
+
+class Hook(Output):
+    """A function of an extension that is called at a point of runs."""
+
+    name: str
+    point: str = Field(examples=["tool_call.before"])
+    extension: str
+    timeout: float = Field(description="Seconds it may take.")
+    on_error: OnError
+    agents: list[str] | None = Field(description="In whose runs; null: in all.")
+    observes: bool = Field(description="Whether it never changes anything.")
+    fingerprint: str = Field(description="Changes with the code of the function.")
+
+
 class AgentSummary(Output):
     """What extensions brought, as it passed every check."""
 
@@ -39,6 +60,8 @@ class AgentSummary(Output):
     middleware: list[Middleware] = Field(
         description="In the order in which they wrap, the outermost first."
     )
+    model_providers: list[ModelProvider]
+    hooks: list[Hook] = Field(description="In the order in which they are called.")
     tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")
 
 

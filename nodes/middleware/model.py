@@ -15,8 +15,9 @@ from langgraph.types import Command
 from core.context import RunContext
 from core.errors import ContextOverflow, GraphwrightError, LimitReached, MiddlewareFailed
 from core.text import clean, clean_value
-from nodes.asking import count_usage, request_of
+from nodes.asking import count_usage
 from nodes.budgets import check_budgets
+from nodes.hooking import hooked_request
 from nodes.middleware.costs import counted_elsewhere, counting
 from nodes.middleware.facade import ServerModel, asked, build_view_of, declared, shown_tool, unbound
 from nodes.middleware.messages import named_calls, written
@@ -95,7 +96,7 @@ class Asking:
         self._stack, self._state, self._runtime, self._loop = stack, state, runtime, loop
         self._ctx = runtime.context
         self._wrappers = stack.at("wrap_model_call")
-        self._request = request_of(state, self._ctx)
+        self._request: list[BaseMessage] = []
         self._model = ServerModel(self._ctx)
         self._given: ModelRequest[RunContext] | None = None
         self._shown = Shown(self._ctx)
@@ -110,6 +111,7 @@ class Asking:
             GraphwrightError: what asking the model raises.
         """
         self._message_id = message_id
+        self._request = await hooked_request(self._state, self._ctx)
         try:
             with counting(self._ctx) as spent:
                 response, commands = await self._layer(0, self._first_request())

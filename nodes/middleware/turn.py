@@ -75,12 +75,21 @@ async def judge(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     decisions = {}
     if open_turn is not None:
         left = [call for call in open_turn.tool_calls if call["id"] not in results]
-        decisions = await sorted_calls(open_turn.model_copy(update={"tool_calls": left}), ctx, loop)
+        asked = open_turn.model_copy(update={"tool_calls": left})
+        asked, decisions = await sorted_calls(asked, ctx, loop)
+        told = [_with_calls(one, asked) if one is open_turn else one for one in told]
     return {
         "messages": [*(_marked(one, told) for one in told), *closing],
         "loop": loop | {"untold": ""},
         "decisions": decisions,
     }
+
+
+def _with_calls(turn: AIMessage, asked: AIMessage) -> AIMessage:
+    """Return a turn with the arguments that hooks gave to its open calls."""
+    changed = {call["id"]: call for call in asked.tool_calls}
+    calls = [changed.get(call["id"], call) for call in turn.tool_calls]
+    return turn.model_copy(update={"tool_calls": calls})
 
 
 def _all_but(told: list[AIMessage | ToolMessage]) -> list[ToolMessage]:

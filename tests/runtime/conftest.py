@@ -147,6 +147,8 @@ class Bench:
     stack: AsyncExitStack
     server: ScriptedServer | None = None
     tools: Tools = field(default_factory=Tools)
+    setup: Callable[[Registry], None] = lambda _: None
+    """Registers more, as an extension does."""
 
     @property
     def scripted(self) -> ScriptedServer:
@@ -168,7 +170,9 @@ class Bench:
         return Settings(**values | changed)
 
     def assembly(self) -> Assembly:
-        return assemble(self.tools.registry())
+        registry = self.tools.registry()
+        self.setup(registry)
+        return assemble(registry)
 
     async def database(self) -> Database:
         database = await Database.open(self.url, pool_size=10)

@@ -15,8 +15,8 @@ from core.clock import SystemClock
 from core.errors import ConfigError, Fault, ServiceMissing
 from core.registry import Registry
 from core.settings import load_settings
-from server.bootstrap import checked, opened
 from runtime.extending import BUNDLED, installed, load
+from server.bootstrap import checked, opened
 from tests.support.extension_folders import add, forgotten
 
 SETUP = "def setup(registry):\n    registry.register_agent({name!r})\n"
@@ -255,8 +255,66 @@ BROKEN = {
     ),
 }
 
+HOOK = "def setup(registry):\n    registry.register_hook({said})\n"
+BROKEN |= {
+    "hook_shape": (
+        "def both(event, more): ...\n" + HOOK.format(said="'tool_call.before', both"),
+        "It does not take exactly one positional parameter. Write `def both(event):`",
+    ),
+    "hook_no_function": (HOOK.format(said="'run.before', 'check'"), "It is no function"),
+    "hook_generator": (
+        "def each(event):\n    yield\n" + HOOK.format(said="'run.before', each"),
+        "It yields",
+    ),
+    "hook_point": (
+        "def look(event): ...\n" + HOOK.format(said="'tool_cal.before', look"),
+        "There is no such point. Did you mean 'tool_call.before'?",
+    ),
+    "hook_embedding": (
+        "def look(event): ...\n" + HOOK.format(said="'embedding.after', look"),
+        "Nothing is embedded yet",
+    ),
+    "hook_record": (
+        "from extensions.hooks import ToolResult\n"
+        "def look(event: ToolResult): ...\n" + HOOK.format(said="'tool_call.before', look"),
+        "Let it take ToolCall, or register it at tool_call.after.",
+    ),
+    "hook_time": (
+        "def look(event): ...\n" + HOOK.format(said="'run.after', look, timeout=0"),
+        "timeout is '0'. Give seconds, more than 0 and at most 60.",
+    ),
+    "hook_policy": (
+        "def look(event): ...\n" + HOOK.format(said="'run.after', look, on_error='retry'"),
+        "Say 'fail' or 'ignore'.",
+    ),
+    "hook_agent": (
+        "def look(event): ...\n" + HOOK.format(said="'run.after', look, agents=['asistant']"),
+        "Did you mean 'assistant'?",
+    ),
+    "hook_no_agent": (
+        "def look(event): ...\n" + HOOK.format(said="'run.after', look, agents=[]"),
+        "would never be called",
+    ),
+    "hook_twice": (
+        "def look(event): ...\n"
+        + HOOK.format(said="'run.after', look")
+        + "    registry.register_hook('run.after', look)\n",
+        "registered here already",
+    ),
+    "hook_graph": (
+        "from langgraph.graph import StateGraph, MessagesState\n"
+        "def build():\n    graph = StateGraph(MessagesState)\n"
+        "    graph.add_node('a', lambda state: {})\n    graph.set_entry_point('a')\n"
+        "    return graph\n"
+        "def look(event): ...\n"
+        + HOOK.format(said="'tool_call.before', look, agents=['own']")
+        + "    registry.register_subgraph('own', 'Own.', build)\n",
+        "has a graph of its own",
+    ),
+}
 
-@pytest.mark.req("EXT-05")
+
+@pytest.mark.req("EXT-05", "EXT-10")
 async def test_a_broken_set_is_told_whole_before_the_database_is_touched(place: Path):
     for name, (code, _) in BROKEN.items():
         add(place / "mine", name, code)
@@ -282,7 +340,7 @@ async def test_a_broken_set_is_told_whole_before_the_database_is_touched(place: 
     assert not (place / "data").exists()
     faults = caught.value.faults
     for name, (_, part) in BROKEN.items():
-        own = [fault for fault in faults if f"mine/{name}" in fault.where]
+        own = [fault for fault in faults if f"mine/{name}/" in f"{fault.where}/"]
         assert len(own) == 1, (name, own)
         assert part in f"{own[0].what} {own[0].cure}", own
     others = [fault for fault in faults if not any(name in fault.where for name in BROKEN)]
