@@ -15,8 +15,8 @@ from core.clock import SystemClock
 from core.errors import ConfigError, Fault, ServiceMissing
 from core.registry import Registry
 from core.settings import load_settings
-from server.bootstrap import checked, opened
 from runtime.extending import BUNDLED, installed, load
+from server.bootstrap import checked, opened
 from tests.support.extension_folders import add, forgotten
 
 SETUP = "def setup(registry):\n    registry.register_agent({name!r})\n"
