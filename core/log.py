@@ -129,7 +129,8 @@ class Handler(logging.StreamHandler[TextIO]):
         """Say that a line was lost, without what it held."""
         kind = sys.exc_info()[0]
         name = kind.__name__ if kind else "error"
-        with suppress(OSError, ValueError):
+        # A process may have no standard error at all.
+        with suppress(OSError, ValueError, AttributeError):
             self.stream.write(f"log line of {record.name} lost: {name}\n")
 
 

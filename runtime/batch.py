@@ -178,12 +178,15 @@ class _Batch:
                 for _ in range(min(places, len(lanes)))
             ]
             try:
-                await asyncio.gather(*tasks)
-            except BaseException:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            finally:
+                # Once each: whoever is told twice leaves without putting things in order.
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+            for end in ended:
+                if isinstance(end, BaseException):
+                    raise end
             seconds = progress.seconds
         if self.file is not None and self.file.failed is not None:
             raise self.file.failed

@@ -25,6 +25,8 @@ from runtime.results import ExecutionResult
 _FIRST: Final = b'{"key":'
 """How each of our lines begins; a last line that was cut is known by it."""
 
+_BREAKS: Final = ("\x85", "\u2028", "\u2029")
+
 
 @dataclass(slots=True)
 class _Line:
@@ -66,8 +68,7 @@ class ResultsFile:
         """
         if self.failed is not None:
             raise self.failed
-        said = clean_value({"key": key, **result.as_json()})
-        line = _Line(orjson.dumps(said) + b"\n")
+        line = _Line(_encoded(clean_value({"key": key, **result.as_json()})))
         self._waiting.append(line)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all(), name="results")
@@ -183,6 +184,14 @@ class ResultsFile:
                     os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(data)
+
+
+def _encoded(said: Any) -> bytes:
+    """Return a line. What some readers take for the end of one is escaped; it lies inside texts."""
+    line = orjson.dumps(said)
+    for sign in _BREAKS:
+        line = line.replace(sign.encode(), f"\\u{ord(sign):04x}".encode())
+    return line + b"\n"
 
 
 def _ours(line: bytes) -> bool:

@@ -64,12 +64,8 @@ class Runtime:
         """Put the parts together; nothing runs yet.
 
         Args:
-            settings: the whole configuration.
-            database: an open, migrated database.
-            models: what gives out models.
-            assembly: tools and agents.
-            stores: where files are.
-            clock: time.
+            settings, models, assembly, stores, clock: what runs are built from.
+            database: an open, migrated one.
             works: whether this process takes runs from the queue, or only gives and follows them.
             in_hand: whether runs stay with this process, which a script is that carries out
                 its own; they never pass through the queue.

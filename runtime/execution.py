@@ -186,13 +186,14 @@ class Execution:
     async def _left(self, environment: RuntimeEnvironment) -> None:
         """Let go of the run; one that is not at rest is cancelled first."""
         if self._result is None:
-            await environment.cancel(self._admitted.run)
-            await self._stop_elsewhere(environment)
+            # To the end, also where whoever waits is told a second time to leave.
+            await asyncio.shield(environment.spawn(self._stop(environment)))
         environment.disown(self.run_id)
 
-    async def _stop_elsewhere(self, environment: RuntimeEnvironment) -> None:
-        """Cancel a run that another process took over meanwhile."""
+    async def _stop(self, environment: RuntimeEnvironment) -> None:
+        """Cancel the run, also where another process took it over meanwhile."""
         runtime = environment.opened.runtime
+        await environment.cancel(self._admitted.run)
         with contextlib.suppress(GraphwrightError):
             async with asyncio.timeout(5):
                 await runtime.runs.cancel(self._admitted.principal, self.run_id)

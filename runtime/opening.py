@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from core import faults
@@ -60,7 +60,7 @@ def arm_faults(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def database_url(settings: Settings, clock: Clock) -> AsyncIterator[str]:
+async def database_url(settings: Settings, clock: Clock) -> AsyncGenerator[str]:
     """Give the address of a running database: `DATABASE_URL`, or the data folder's own cluster.
 
     Raises:
@@ -81,7 +81,7 @@ async def database_url(settings: Settings, clock: Clock) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def database_at(url: str, settings: Settings) -> AsyncIterator[Database]:
+async def database_at(url: str, settings: Settings) -> AsyncGenerator[Database]:
     """Give the connections to a database that is migrated.
 
     Raises:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -223,7 +224,7 @@ class RuntimeEnvironment:
             seats=seats,
             loop=asyncio.get_running_loop(),
         )
-        runtime.strays.decide = lambda run: _about_stray(opened, run)
+        runtime.strays.decide = functools.partial(_about_stray, opened)
         await stack.enter_async_context(runtime)
         stack.push_async_callback(self._end, opened)
         if self._prewarm:

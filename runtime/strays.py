@@ -6,12 +6,12 @@ running by its row, but nobody drives it, and as long as this process lives nobo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from core.log import get_logger
 from core.records import RunRecord
 from runtime.claims import Claims
-from runtime.engine import Engine
+from runtime.engine import Active, Engine, Stop
 
 log = get_logger(__name__)
 
@@ -37,7 +37,11 @@ class Strays:
             Unavailable: the database is away.
         """
         idle: set[tuple[str, int]] = set()
-        for run in await self._claims.held():
+        # Before the question: whatever is under way by now was claimed, and shows in the answer.
+        under_way = list(self._engine.active.values())
+        held = await self._claims.held()
+        self._let_go(under_way, held)
+        for run in held:
             if run.cancel_requested:
                 # Makes up for a notification that was lost with its connection.
                 self._engine.cancel(run.id)
@@ -49,3 +53,11 @@ class Strays:
             else:
                 idle.add((run.id, run.attempt))
         self._seen = idle
+
+    def _let_go(self, under_way: Sequence[Active], held: Sequence[RunRecord]) -> None:
+        """Stop drives whose run another process took over, while this one seemed to be dead."""
+        ours = {(run.id, run.attempt) for run in held}
+        for active in under_way:
+            if (active.run.id, active.run.attempt) not in ours:
+                # One that has just ended is not there either; it has nothing left to stop.
+                active.request(Stop.HAND_OVER)

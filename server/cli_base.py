@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -62,6 +63,11 @@ def _explained(error: BaseException) -> int | None:
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal something that is not the command's result."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Tell the person at the terminal something that is not the command's result.
+
+    Where nobody can be told any more, what the command does is not the worse for it.
+    """
+    # A command may be started without any standard error: Python has `None` in its place.
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,22 @@ class Desk:
         changed = options.pop("changed", {})
         return RuntimeEnvironment(settings=self.settings(**changed), **options)
 
+    def variables(self, **more: str) -> dict[str, str]:
+        """Return the same configuration as a process of its own gets it."""
+        return {
+            "DATABASE_URL": self.url,
+            "GW_DATA_DIR": str(self.folder),
+            "OPENAI_BASE_URL": self.scripted.base_url,
+            "OPENAI_API_KEY": "sk-test",
+            "OPENAI_MODEL": "scripted",
+            "OPENAI_MAX_RETRIES": "0",
+            "HITL_TOOLS": "write_file",
+            "GW_TITLES": "off",
+            "GW_HEARTBEAT_SECONDS": "0.3",
+            "GW_OWNER_DEAD_SECONDS": "2",
+            **more,
+        }
+
     async def run(self, run_id: str) -> RunRecord:
         """Return a run as it is stored."""
         async with self.database.work() as work:
@@ -76,9 +92,9 @@ class Desk:
 @pytest.fixture
 async def desk(
     database_url: str, database: Database, scripted: ScriptedServer, tmp_path: Path
-) -> AsyncIterator[Desk]:
+) -> Desk:
     """A database, a provider and a folder."""
-    yield Desk(database_url, tmp_path, scripted, database)
+    return Desk(database_url, tmp_path, scripted, database)
 
 
 @pytest.fixture(autouse=True)

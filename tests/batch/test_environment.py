@@ -68,7 +68,7 @@ def test_no_concurrency_is_refused():
 
 
 async def test_a_field_that_is_no_setting_is_refused_before_anything_is_opened():
-    with pytest.raises(ConfigError, match="data_dirr.*Did you mean 'data_dir'"):
+    with pytest.raises(ConfigError, match=r"data_dirr.*Did you mean 'data_dir'"):
         async with RuntimeEnvironment(settings={"data_dirr": "x"}):
             pass
 
