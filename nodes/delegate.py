@@ -55,7 +55,7 @@ def sub_run_of(
     info = runtime.execution_info
     if ctx.delegation is None or info is None:
         return failed(NESTED)
-    return _opened(ctx.delegation, ctx, call | {"args": args}, Place(turn, info.task_id))
+    return _opened(ctx.delegation, ctx, {**call, "args": args}, Place(turn, info.task_id))
 
 
 async def carried_through(

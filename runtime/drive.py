@@ -122,7 +122,7 @@ class Drive:
             asked = str(resume["interrupt_id"])
             if asked not in waiting:
                 return None
-            from nodes.foreign_cards import as_resumed
+            from graphs.foreign import as_resumed
 
             return Command(resume={asked: as_resumed(waiting[asked].value, resume["value"])})
         return None if begun else self._first_input()

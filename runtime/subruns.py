@@ -101,7 +101,8 @@ class SubRuns:
         if len(space) == 1:
             for change in update.values():
                 if isinstance(change, Mapping):
-                    self.tell(sub, cast("list[AnyMessage]", change.get("messages") or []))
+                    written = cast("Mapping[str, Any]", change)
+                    self.tell(sub, written.get("messages") or ())
         elif len(space) == _WITHIN_GRAPH and sub.agent.graph is not None:
             self.tell(sub, self._of_graph(sub, update.values()))
 
@@ -245,6 +246,6 @@ async def _of_graph(thread: Thread, sub: Sub, space: str, run_id: str) -> list[A
     from graphs.agent import agent_graph
     from graphs.foreign import added_by
 
-    graph = agent_graph(sub.agent, thread.graph.checkpointer)
-    snapshot = await thread.within(space, graph)
+    saver = cast("Any", thread.graph.checkpointer)  # pyright: ignore[reportUnknownMemberType]
+    snapshot = await thread.within(space, agent_graph(sub.agent, saver))
     return list(added_by(run_id, states_within(snapshot), ()))

@@ -52,7 +52,7 @@ def setup(registry):
     registry.register_subgraph("asker", "Writes letters.", lambda: line(("ask", ask)))
 '''
 
-REPORTS = '''
+REPORTS = """
 from dataclasses import dataclass
 from typing import TypedDict
 from langgraph.runtime import Runtime
@@ -85,7 +85,7 @@ def build():
 def setup(registry):
     registry.register_agent("chief", "Leads.", "You lead.", ["now"], delegates=["reporter"])
     registry.register_subgraph("reporter", "Reports the weather.", build, input_schema=Order)
-'''
+"""
 
 
 @pytest.fixture
@@ -144,8 +144,7 @@ async def test_what_a_delegated_graph_asks_reaches_the_user(
         done = await served.resume(second, answers=["Bob"])
         assert done.text == "Written."
         previews = [
-            part["result"]["preview"]
-            for part in parts_of(await history(served, reply.session_id))
+            part["result"]["preview"] for part in parts_of(await history(served, reply.session_id))
         ]
         assert previews == ["A letter for Ada.", "A letter for Bob."]
 
@@ -218,7 +217,9 @@ async def test_a_graph_without_messages_takes_tasks_of_its_shape_and_gives_its_o
         refused = await served.chat("weather", agent="reporter")
         assert refused.status == 422
         assert "takes tasks of other agents only" in refused.error["message"]
-        agents = {one["id"]: one for one in (await served.client.get("/api/agents")).json()["items"]}
+        agents = {
+            one["id"]: one for one in (await served.client.get("/api/agents")).json()["items"]
+        }
         assert agents["chief"]["delegates"] == ["reporter"]
         assert (agents["reporter"]["delegate_only"], agents["chief"]["delegate_only"]) == (
             True,
@@ -252,14 +253,14 @@ SCHEMA = {
 
 def _graph() -> Any:
     graph = StateGraph(Plain)
-    graph.add_node("work", lambda _: {})
+    graph.add_node("work", lambda state: {} if state else None)
     graph.add_edge(START, "work")
     return graph
 
 
 def _talking() -> Any:
     graph = StateGraph(MessagesState)
-    graph.add_node("work", lambda _: {})
+    graph.add_node("work", lambda state: {} if state else None)
     graph.add_edge(START, "work")
     return graph
 

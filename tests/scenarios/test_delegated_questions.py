@@ -64,9 +64,7 @@ async def test_a_tool_of_a_task_is_decided_on_the_usual_card(
     pending = await talk.client.get(f"/api/chat/interrupt?session_id={reply.session_id}")
     assert pending.json()["tool_approval"]["calls"] == [asked]
 
-    done = await talk.resume(
-        reply, decisions=[{"tool_call_id": asked["tool_call_id"], **decision}]
-    )
+    done = await talk.resume(reply, decisions=[{"tool_call_id": asked["tool_call_id"], **decision}])
     assert (done.text, done.last["status"]) == ("Counted.", "success")
     told = done.of("tool_result")
     assert result in told[0]["content"]

@@ -68,7 +68,11 @@ async def test_an_agents_own_limit_ends_its_task_and_not_the_run(
 async def test_steps_of_a_task_do_not_count_for_the_one_who_gave_it(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    add(folder, "house", house('limits={"steps": 50},').replace('label="Chief"', 'limits={"steps": 4}'))
+    add(
+        folder,
+        "house",
+        house('limits={"steps": 50},').replace('label="Chief"', 'limits={"steps": 4}'),
+    )
     scripted.on("ask around", delegating("look", "look again"), say("Done."))
     rounds = [call("now", {"timezone": zone}) for zone in ("UTC", "Asia/Tokyo", "Asia/Shanghai")]
     scripted.on("look", *rounds, say("Seen."))
@@ -109,9 +113,7 @@ async def test_a_runs_budgets_hold_inside_its_tasks(
 
 async def until(frames: Any, seen: list[Frame], kind: str, **fields: Any) -> None:
     """Read frames up to one of this type with these fields."""
-    while not (
-        seen and seen[-1].type == kind and fields.items() <= seen[-1].data.items()
-    ):
+    while not (seen and seen[-1].type == kind and fields.items() <= seen[-1].data.items()):
         seen.append(await anext(frames))
 
 

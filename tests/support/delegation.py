@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.app import Frame
 from tests.support.scripted_turns import Turn, calls
 
-HOUSE = '''
+HOUSE = """
 def setup(registry):
     registry.register_agent(
         "chief", "Leads.", "You lead.", ["now", "write_file"],
@@ -18,7 +18,7 @@ def setup(registry):
         ["now", "calculate", "write_file", "ask_user", "update_plan", "request_plan_approval"],
         label="Researcher", RESEARCHER
     )
-'''
+"""
 """An agent `chief` with the delegate `researcher`."""
 
 
