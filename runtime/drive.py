@@ -98,7 +98,7 @@ class Drive:
         """Return what is asked now: of several sub-runs that ask, the one that was called first."""
         if len(questions) > 1:
             waiting = waiting_in(await self.thread.snapshot())
-            return next(questions[one] for one in waiting if one in questions)
+            return next(questions[one] for one in [*waiting, *questions] if one in questions)
         return next(iter(questions.values()), None)
 
     # What goes in -----------------------------------------------------------------------

@@ -39,12 +39,18 @@ async def test_tasks_are_done_side_by_side_and_their_text_stays_inside(
 ) -> None:
     scripted.on("compare", delegating("look north", "look south"), say("North wins."))
     # Both conversations have a call of the same id, as real providers give them out.
-    scripted.on("look north", calls([("now", {}, "call_1")], text="Hm."), say("It is cold."))
+    scripted.on(
+        "look north",
+        calls([("now", {}, "call_1")], text="Hm."),
+        say("It is cold.", reasoning="Brr."),
+    )
     scripted.on("look south", calls([("now", {}, "call_1")], text="Hm."), say("It is warm."))
     reply = await talk.chat("compare", **CHIEF)
     assert_numbered(reply.frames)
     assert reply.last["status"] == "success"
     assert reply.text == "North wins."
+    assert not reply.of("thinking_token")
+    assert len(reply.of("thinking")) == 2
     for number in (1, 2):
         assert of_agent(reply.frames, f"researcher:call_{number}") == [
             "agent_start",
