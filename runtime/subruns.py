@@ -246,6 +246,6 @@ async def _of_graph(thread: Thread, sub: Sub, space: str, run_id: str) -> list[A
     from graphs.agent import agent_graph
     from graphs.foreign import added_by
 
-    saver = cast("Any", thread.graph.checkpointer)  # pyright: ignore[reportUnknownMemberType]
+    saver = cast("Any", thread.graph.checkpointer)
     snapshot = await thread.within(space, agent_graph(sub.agent, saver))
     return list(added_by(run_id, states_within(snapshot), ()))

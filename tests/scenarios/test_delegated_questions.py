@@ -156,10 +156,8 @@ async def test_two_tasks_that_ask_at_once_are_asked_about_one_after_the_other(
     assert sorted(told) == sorted(ran)
     # Two conversations of three turns, one of one, the chief's two: nothing was asked twice.
     assert len(scripted.requests) == 9
-    assert [event["agent_id"] for event in whole.of("agent_start")] == [
-        "chief",
-        *(f"researcher:call_{number}" for number in (1, 2, 3)),
-    ]
+    began = [event["agent_id"] for event in whole.of("agent_start")]
+    assert began == ["chief", *(f"researcher:call_{number}" for number in (1, 2, 3))]
     assert len(whole.of("agent_done")) == 4
     messages = await history(talk, reply.session_id)
     assert set(results(messages).values()) == {"completed"}
