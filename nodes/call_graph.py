@@ -23,6 +23,7 @@ from core.errors import (
 from core.events import Thinking
 from core.ids import derived_id
 from core.log import get_logger
+from core.tooling import InputShape
 from nodes.foreign_cards import as_question
 from nodes.foreign_usage import ModelCalls
 from nodes.results import closing_results
@@ -57,7 +58,7 @@ def graph_caller(inner: Any) -> GraphNode:
             raise Invalid(message, details={"cure": "Set the session's mode to act."})
         ctx.emit(Thinking(message="Thinking", cn_agent=ctx.agent.label))
         if ctx.agent.shape is not None and ctx.agent_id:
-            return {"messages": [await _shaped(inner, state, ctx)], "loop": loop_of(state)}
+            return {"messages": [await _shaped(inner, state, ctx.agent.shape, ctx)]}
         given = _given(state)
         ctx.drive.given = frozenset(str(message.id) for message in given if message.id)
         result = await _outcome(inner, {"messages": given}, ctx)
@@ -106,10 +107,10 @@ def messages_written(change: Any) -> list[Any]:
 # Helpers --------------------------------------------------------------------------------
 
 
-async def _shaped(inner: Any, state: State, ctx: RunContext) -> AIMessage:
+async def _shaped(inner: Any, state: State, shape: InputShape, ctx: RunContext) -> AIMessage:
     """Give the graph what the task's JSON says, and return what it gives as a message."""
     task = messages_of(state)[-1]
-    checked = ctx.agent.shape.check(read_task(ctx.agent.name, task.text))
+    checked = shape.check(read_task(ctx.agent.name, task.text))
     output = completed(await _outcome(inner, checked, ctx))
     return AIMessage(
         output.full,
@@ -152,7 +153,7 @@ def _config(ctx: RunContext) -> dict[str, Any]:
     """
     own = {
         key: value.override(context=None)
-        for key, value in get_config()["configurable"].items()
+        for key, value in get_config().get("configurable", {}).items()
         if isinstance(value, Runtime)
     }
     config = {"recursion_limit": ctx.limits.steps or 1, "configurable": own}

@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from core.context import Delegation, Place, RunContext, SubRun
+from core.context import Place, RunContext, SubRun
 from core.errors import CheckpointDamaged, InternalError, RunError, RunLost, ToolArgumentsInvalid
 from core.events import AgentStart
 from core.ids import derived_id
@@ -55,7 +55,7 @@ def sub_run_of(
     info = runtime.execution_info
     if ctx.delegation is None or info is None:
         return failed(NESTED)
-    return _opened(ctx.delegation, ctx, call | {"args": args}, Place(turn, info.task_id))
+    return ctx.delegation.open(ctx, args["agent"], call, Place(turn, info.task_id))
 
 
 async def carried_through(
@@ -106,12 +106,6 @@ def over_the_limit(spec: ToolSpec, loop: dict[str, Any]) -> bool:
 
 
 # Helpers --------------------------------------------------------------------------------
-
-
-def _opened(
-    delegation: Delegation, ctx: RunContext, call: Mapping[str, Any], place: Place
-) -> SubRun:
-    return delegation.open(ctx, call["args"]["agent"], call, place)
 
 
 async def _outcome(sub: SubRun, call: Mapping[str, Any], *, plan_approved: bool) -> dict[str, Any]:

@@ -69,8 +69,9 @@ def _batch(value: Any) -> dict[str, Any] | None:
     """Return the card of a `HITLRequest`: all gated calls of a turn."""
     if not isinstance(value, Mapping):
         return None
-    requests, configs = value.get("action_requests"), value.get("review_configs")
-    if not (_mappings(requests) and _mappings(configs)):
+    requests = _mappings(value.get("action_requests"))
+    configs = _mappings(value.get("review_configs"))
+    if not (requests and configs):
         return None
     allowed = {one.get("action_name"): one.get("allowed_decisions") for one in configs}
     calls = [
@@ -91,15 +92,16 @@ def _single(interrupt: Interrupt) -> dict[str, Any] | None:
     return decisions_card([_call("action-1", value, allowed)]) | {_FORM: "single"}
 
 
-def _mappings(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
-    )
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    """Return a list of mappings; anything else is an empty one."""
+    items = value if isinstance(value, list) else []
+    return items if all(isinstance(one, Mapping) for one in items) else []
 
 
 def _call(call_id: str, request: Mapping[str, Any], allowed: Any) -> ApprovalCall:
     args = request.get("args")
-    known = [one for one in _DECISIONS if isinstance(allowed, Sequence) and one in allowed]
+    some = allowed if isinstance(allowed, Sequence) else ()
+    known: list[DecisionType] = [one for one in _DECISIONS if one in some]
     return ApprovalCall(
         tool_call_id=call_id,
         tool=str(request.get("name") or ""),

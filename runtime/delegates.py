@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from core.errors import Fault
 from core.registry import AgentDeclaration, Registry, ToolDeclaration
@@ -55,8 +55,11 @@ def with_delegates(
 def _check_kinds(offered: Iterable[ToolDeclaration], faults: list[Fault]) -> None:
     """Note tools that say they are the one that delegates."""
     for said in offered:
-        declared: Any = getattr(said.function, DECLARATION, None)
-        kind = declared.get("kind") if isinstance(declared, Mapping) else None
+        declared: object = getattr(said.function, DECLARATION, None)
+        known: Mapping[str, object] = {}
+        if isinstance(declared, Mapping):
+            known = cast("Mapping[str, object]", declared)
+        kind = known.get("kind")
         if kind == DELEGATE and said.function is not delegate:
             what = f"A tool says kind={DELEGATE!r}, which only the built-in one is."
             name = getattr(said.function, "__name__", "?")

@@ -103,7 +103,7 @@ class Drive:
         """
         if len(questions) > 1:
             waiting = waiting_in(await self.thread.snapshot())
-            return next(questions[one] for one in waiting if one in questions)
+            return next(questions[one] for one in [*waiting, *questions] if one in questions)
         if not questions and self.ctx.hooks.wants("run.after"):
             await self.ctx.hooks.apply(self.run_end())
         return next(iter(questions.values()), None)

@@ -102,7 +102,8 @@ class SubRuns:
             untold = parts.untold_steps(sub.agent)
             for node, change in update.items():
                 if isinstance(change, Mapping) and node not in untold:
-                    self.tell(sub, cast("list[AnyMessage]", change.get("messages") or []))
+                    written = cast("Mapping[str, Any]", change)
+                    self.tell(sub, written.get("messages") or ())
         elif len(space) == _WITHIN_GRAPH and sub.agent.graph is not None:
             self.tell(sub, self._of_graph(sub, update.values()))
 
@@ -246,6 +247,6 @@ async def _of_graph(thread: Thread, sub: Sub, space: str, run_id: str) -> list[A
     from graphs.agent import agent_graph
     from graphs.foreign import added_by
 
-    graph = agent_graph(sub.agent, thread.graph.checkpointer)
-    snapshot = await thread.within(space, graph)
+    saver = cast("Any", thread.graph.checkpointer)
+    snapshot = await thread.within(space, agent_graph(sub.agent, saver))
     return list(added_by(run_id, states_within(snapshot), ()))

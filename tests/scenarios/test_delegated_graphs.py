@@ -253,14 +253,14 @@ SCHEMA = {
 
 def _graph() -> Any:
     graph = StateGraph(Plain)
-    graph.add_node("work", lambda _: {})
+    graph.add_node("work", lambda state: {} if state else None)
     graph.add_edge(START, "work")
     return graph
 
 
 def _talking() -> Any:
     graph = StateGraph(MessagesState)
-    graph.add_node("work", lambda _: {})
+    graph.add_node("work", lambda state: {} if state else None)
     graph.add_edge(START, "work")
     return graph
 

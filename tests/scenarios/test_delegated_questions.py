@@ -156,15 +156,41 @@ async def test_two_tasks_that_ask_at_once_are_asked_about_one_after_the_other(
     assert sorted(told) == sorted(ran)
     # Two conversations of three turns, one of one, the chief's two: nothing was asked twice.
     assert len(scripted.requests) == 9
-    assert [event["agent_id"] for event in whole.of("agent_start")] == [
-        "chief",
-        *(f"researcher:call_{number}" for number in (1, 2, 3)),
-    ]
+    began = [event["agent_id"] for event in whole.of("agent_start")]
+    assert began == ["chief", *(f"researcher:call_{number}" for number in (1, 2, 3))]
     assert len(whole.of("agent_done")) == 4
     messages = await history(talk, reply.session_id)
     assert set(results(messages).values()) == {"completed"}
-    inner = [one["result"]["status"] for part in parts_of(messages) for one in part["activity"]]
+    done = [one for part in parts_of(messages) for one in part.get("activity", ())]
+    inner = [one["result"]["status"] for one in done]
     assert sorted(inner) == ["completed"] * 5 + ["denied"]
+
+
+@pytest.mark.req("EXEC-41", "EXEC-20", "EXEC-08")
+async def test_one_turn_of_a_task_may_ask_for_approval_an_answer_and_a_plan(
+    talk: Talk, scripted: ScriptedServer
+) -> None:
+    scripted.on("ask around", delegating("do it"), say("Done."))
+    scripted.on(
+        "do it",
+        calls(
+            [
+                ("ask_user", {"questions": [{"question": "Where?"}]}, "q"),
+                ("request_plan_approval", {"plan": "1. Go."}, "p"),
+                ("calculate", SUM, "c"),
+            ]
+        ),
+        say("It is done."),
+    )
+    approval = await talk.chat("ask around", **CHIEF)
+    question = await talk.resume(approval, decisions=[{"type": "approve"}])
+    assert question.last["ask_user"]["questions"][0]["question"] == "Where?"
+    plan = await talk.resume(question, answers=["North"])
+    assert plan.last["plan_approval"]["plan"] == "1. Go."
+    done = await talk.resume(plan, type="approve")
+    assert (done.text, done.last["status"]) == ("Done.", "success")
+    told = [str(message["content"]) for message in scripted.requests[2].messages[-3:]]
+    assert all(word in text for word, text in zip(("North", "1. Go.", "42"), told, strict=True))
 
 
 @pytest.mark.req("EXEC-41", "EXEC-22")

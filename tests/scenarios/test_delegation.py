@@ -39,12 +39,18 @@ async def test_tasks_are_done_side_by_side_and_their_text_stays_inside(
 ) -> None:
     scripted.on("compare", delegating("look north", "look south"), say("North wins."))
     # Both conversations have a call of the same id, as real providers give them out.
-    scripted.on("look north", calls([("now", {}, "call_1")], text="Hm."), say("It is cold."))
+    scripted.on(
+        "look north",
+        calls([("now", {}, "call_1")], text="Hm."),
+        say("It is cold.", reasoning="Brr."),
+    )
     scripted.on("look south", calls([("now", {}, "call_1")], text="Hm."), say("It is warm."))
     reply = await talk.chat("compare", **CHIEF)
     assert_numbered(reply.frames)
     assert reply.last["status"] == "success"
     assert reply.text == "North wins."
+    assert not reply.of("thinking_token")
+    assert len(reply.of("thinking")) == 2
     for number in (1, 2):
         assert of_agent(reply.frames, f"researcher:call_{number}") == [
             "agent_start",
@@ -235,3 +241,69 @@ async def test_the_plan_of_a_task_does_not_replace_the_users(
     reply = await talk.chat("ask around", **CHIEF)
     assert reply.of("updated_todo_list") == []
     assert [event["tool"] for event in reply.of("tool_call")] == ["delegate", "update_plan"]
+
+
+SOURCED = """
+from extensions import define_tool, source, sourced
+
+@define_tool()
+def look_up(word: str) -> str:
+    \"\"\"Look a word up.
+
+    Args:
+        word: what to look up.
+    \"\"\"
+    return sourced("a fan moves air", [source("Handbook", "https://example.org/fan")])
+
+def setup(registry):
+    registry.register_agent("head", "Leads.", "You lead.", delegates=["reader"])
+    registry.register_agent("reader", "Reads.", "You read.", [look_up])
+"""
+
+
+@pytest.mark.req("EXEC-41", "EXT-08")
+async def test_sources_found_in_a_task_are_citations_of_the_answer(
+    open_served: Opener, scripted: ScriptedServer, folder: Path
+) -> None:
+    add(folder, "readers", SOURCED)
+    scripted.on("fans", delegating("read", "read on", agent="reader"), say("They move air."))
+    scripted.on("read", call("look_up", {"word": "fan"}), say("A fan moves air."))
+    async with open_served(extensions_path=str(folder)) as served:
+        reply = await served.chat("fans", agent="head")
+        [cited] = reply.of("citations")
+        assert [item["url"] for item in cited["items"]] == ["https://example.org/fan"]
+        assert not cited["model_only"]
+
+
+@pytest.mark.req("EXEC-41", "EXT-09")
+async def test_progress_inside_a_task_says_whose_it_is_and_a_long_answer_is_kept_whole(
+    open_served: Opener, scripted: ScriptedServer, folder: Path
+) -> None:
+    add(folder, "slow", SLOW_TOOL)
+    long = "word " * 5_000
+    scripted.on("go", delegating("work", agent="worker"), say("Done."))
+    scripted.on("work", call("work"), say(long, size=1_000))
+    async with open_served(extensions_path=str(folder)) as served:
+        reply = await served.chat("go", agent="boss")
+        [event] = reply.of("progress")
+        assert (event["message"], event["agent_id"]) == ("half", "worker:call_1")
+        told = json.loads(scripted.requests[-1].messages[-1]["content"])
+        assert "read_file /conversation_history/results/" in told["meta"]["whole"]
+        messages = await history(served, reply.session_id)
+        path = f"/api/messages/{messages[1]['id']}/tool-results/call_1"
+        assert (await served.client.get(path)).json()["content"] == long.strip()
+
+
+SLOW_TOOL = """
+from extensions import ToolContext, define_tool
+
+@define_tool()
+def work(ctx: ToolContext) -> str:
+    \"\"\"Work.\"\"\"
+    ctx.progress("half", 0.5)
+    return "done"
+
+def setup(registry):
+    registry.register_agent("boss", "Leads.", "You lead.", delegates=["worker"])
+    registry.register_agent("worker", "Works.", "You work.", [work])
+"""

@@ -241,6 +241,18 @@ BROKEN = {
         "    registry.register_agent('n', tools=['now'], approval_tools=['write_file'])\n",
         "'write_file', which this agent does not have",
     ),
+    "nobody_there": (
+        "def setup(registry):\n    registry.register_agent('boss', delegates=['asistant'])\n",
+        "Did you mean 'assistant'?",
+    ),
+    "selfish": (
+        "def setup(registry):\n    registry.register_agent('lone', delegates=['lone'])\n",
+        "cannot delegate to itself",
+    ),
+    "odd_shape": (
+        "def setup(registry):\n    registry.register_subgraph('s', 'S.', dict, input_schema=str)\n",
+        "input_schema cannot be used",
+    ),
     "import_error": ("import nothing_of_that_name\n", "Install the package"),
     "wrong_config": (
         "def validate_config():\n    raise ValueError('ACME_API_KEY=abcdef123456 is wrong')\n"
