@@ -24,6 +24,7 @@ from runtime.health import worker_part
 from runtime.hub import Hub
 from runtime.interrupts import Interrupts
 from runtime.journal import Journal
+from runtime.keeping import DatabaseKeeping
 from runtime.preferences import Preferences
 from runtime.queue import Tickets
 from runtime.recovery import Recovery
@@ -76,7 +77,7 @@ class RuntimeEnvironment:
         self.tickets = Tickets(database.url, clock)
         self.journal = Journal(database, self.hub, clock)
         self.claims = Claims(database, self.tickets, settings, clock)
-        self.workshop = Workshop(database, parts)
+        self.workshop = Workshop(DatabaseKeeping(database), parts)
         self.engine = Engine(self.workshop, self.journal, clock)
         self.worker = Worker(self.claims, self.engine, self.tickets, settings, clock)
         self.runs = Runs(

@@ -11,21 +11,20 @@ from core.context import Limits, PromptPart, RunContext
 from core.errors import NotFound
 from core.ports import FileStores, Models
 from core.principal import Principal
-from core.records import RunRecord, SessionRecord
+from core.records import RunRecord
 from core.registry import Assembly
 from core.settings import Settings
 from core.tooling import AgentSpec, ToolSpec
 from runtime.drive import Drive
 from runtime.foreign import ForeignStream
 from runtime.journal import RunWriter
+from runtime.keeping import Keeping
 from runtime.ledger import Ledger
 from runtime.preload import graphs_loaded
-from runtime.recall import recall
 from runtime.rows import owner_of
 from runtime.sink import RunSink
 from runtime.skills import library_of, skill_parts
 from runtime.thread import Thread
-from storage.database import Database
 from tools.skills.files import SkilledFiles
 from tools.skills.library import SkillLibrary
 
@@ -55,23 +54,11 @@ class Parts:
         return cls(settings, models, assembly, stores, clock, library)
 
 
-class GrantBook:
-    """Reads standing permissions; implements `core.ports.Grants`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def granted(self, principal: Principal, session_id: str) -> frozenset[str]:
-        """Return the names of tools that were allowed for this session or workspace."""
-        async with self._database.work() as work:
-            return await work.grants.names(principal, session_id)
-
-
 class Workshop:
     """Prepares drives."""
 
-    def __init__(self, database: Database, parts: Parts) -> None:
-        self._database = database
+    def __init__(self, keeping: Keeping, parts: Parts) -> None:
+        self._keeping = keeping
         self._parts = parts
 
     async def prepare(self, run: RunRecord, writer: RunWriter) -> Drive:
@@ -82,18 +69,15 @@ class Workshop:
             Invalid: its model is not configured any more.
             Unavailable: the database is away.
         """
-        principal = owner_of(run)
-        async with self._database.work() as work:
-            session = await work.sessions.get(principal, run.session_id)
-            preferences = await work.preferences.get(principal)
-        recalled = await recall(self._database, run)
+        before = await self._keeping.before(run)
+        recalled = before.recalled
         writer.buffer.partials.update(recalled.spoken)
         sink = RunSink(writer.buffer)
         ledger = Ledger(run, self._parts.clock)
         agent = self.agent(run.agent)
-        shelf = await self._parts.skills.shelf(principal)
-        further = [*skill_parts(agent, shelf), *preference_parts(preferences)]
-        ctx = self._context(run, session, agent, sink, ledger, further)
+        shelf = await self._parts.skills.shelf(owner_of(run))
+        further = [*skill_parts(agent, shelf), *preference_parts(before.preferences)]
+        ctx = self._context(run, before.project_id, agent, sink, ledger, further)
         return Drive(
             run=run,
             ctx=dataclasses.replace(ctx, skills=shelf, files=SkilledFiles(ctx.files, shelf)),
@@ -136,7 +120,7 @@ class Workshop:
         from graphs.agent import agent_graph
 
         foreign = run_id if agent.graph is not None else None
-        return Thread(agent_graph(agent, self._database.checkpointer()), session_id, foreign)
+        return Thread(agent_graph(agent, self._keeping.checkpointer()), session_id, foreign)
 
     def any_agent(self, name: str) -> AgentSpec:
         """Return an agent by name, or the default one where it is gone.
@@ -164,7 +148,7 @@ class Workshop:
     def _context(
         self,
         run: RunRecord,
-        session: SessionRecord,
+        project_id: str,
         agent: AgentSpec,
         sink: RunSink,
         ledger: Ledger,
@@ -182,9 +166,9 @@ class Workshop:
             model=parts.models.get(run.model),
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
-            grants=GrantBook(self._database),
-            files=parts.stores.open(principal, session.project_id, session.id),
-            archive=parts.stores.archive(principal, session.project_id),
+            grants=self._keeping.grants,
+            files=parts.stores.open(principal, project_id, run.session_id),
+            archive=parts.stores.archive(principal, project_id),
             usage=ledger,
             sink=sink,
             emit=sink.emit,
