@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from core.events import dump
-from core.records import RunRecord
+from core.records import RunRecord, ToolResultRecord
 from core.types import RunStatus
 from runtime.memory import RunLog
 
@@ -48,7 +49,7 @@ class Result:
     answer: str
     """The text of the last turn; empty while the run waits."""
     results: list[ToolResult]
-    """Those of the whole run so far, in order."""
+    """Those of the whole run so far, in the order of the calls."""
     events: list[dict[str, Any]]
     """Those that a client would see, in order."""
     question: Question | None
@@ -63,22 +64,11 @@ class Result:
 
 def result_of(run: RunRecord, log: RunLog) -> Result:
     """Return how a run came to rest."""
-    args = {
-        part["tool_call_id"]: part["args"]
+    results = [
+        _tool_result(part, log.results[message.id, part["tool_call_id"]])
         for message in log.messages.values()
         for part in message.parts
-        if part["type"] == "tool_call"
-    }
-    results = [
-        ToolResult(
-            tool=one.tool,
-            args=args.get(one.tool_call_id, {}),
-            status=one.status,
-            data=_data(one.content),
-            error=one.error,
-            sources=one.meta["sources"],
-        )
-        for one in log.results.values()
+        if part["type"] == "tool_call" and (message.id, part["tool_call_id"]) in log.results
     ]
     events = [dump(event) for event in log.events]
     cited = [item for event in events if event["type"] == "citations" for item in event["items"]]
@@ -90,6 +80,17 @@ def result_of(run: RunRecord, log: RunLog) -> Result:
         question=question_of(log),
         error=run.error_code,
         citations=cited,
+    )
+
+
+def _tool_result(call: Mapping[str, Any], record: ToolResultRecord) -> ToolResult:
+    return ToolResult(
+        tool=record.tool,
+        args=call["args"],
+        status=record.status,
+        data=_data(record.content),
+        error=record.error,
+        sources=record.meta["sources"],
     )
 
 
