@@ -49,6 +49,17 @@ class Asked:
         """Pick the user's language."""
         return chinese if _CJK.search(self.text) else english
 
+    def named_call(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the call that the user spells out: a tool's name, then its arguments as JSON."""
+        found = re.search(r"\b([\w-]+)\s*(\{.*\})", self.text, re.DOTALL)
+        if found is None or found[1] not in self.tools:
+            return None
+        try:
+            args = json.loads(found[2])
+        except ValueError:
+            return None
+        return (found[1], args) if isinstance(args, dict) else None
+
     def refused(self) -> Result | None:
         """Return the first call that did not go well."""
         return next((result for result in self.results if not result.ok), None)
@@ -68,6 +79,8 @@ Scene = Callable[[Asked], Reply]
 
 def answer(asked: Asked) -> Reply:
     """Return the next turn of the scene that the user's words choose."""
+    if asked.named_call() is not None:
+        return _named(asked)
     for words, tool, scene in _SCENES:
         if re.search(words, asked.text, re.IGNORECASE):
             if tool and tool not in asked.tools:
@@ -228,6 +241,18 @@ def _long(asked: Asked) -> Reply:
     return Reply("\n\n".join(line.format(number) for number in range(1, 41)))
 
 
+def _named(asked: Asked) -> Reply:
+    """Make the call that the user spelled out; whoever writes a tool can try it so."""
+    call = asked.named_call()
+    if asked.turn == 0 and call is not None:
+        text = asked.say(f"I call `{call[0]}` as you say.", f"我按您说的调用 `{call[0]}`。")
+        return Reply(text, calls=(call,))
+    said = asked.results[-1].text if asked.results else ""
+    if asked.refused():
+        return Reply(asked.say(f"That did not work: {said}", f"没有成功：{said}"))
+    return Reply(asked.say(f"The tool says: {said}", f"工具的结果：{said}"))
+
+
 def _calculate(asked: Asked) -> Reply:
     if asked.turn == 0:
         text = asked.say("I let a tool work it out.", "我用工具来算。")
@@ -276,7 +301,8 @@ def _help(asked: Asked) -> Reply:
             "- `three tools`: calls at once\n"
             "- `skill`: a skill loaded, and a file of it read\n"
             "- `time`, `long`: the clock; a long answer to be stopped\n"
-            "- `sources`: an answer with citations (agent `ventilation`)",
+            "- `sources`: an answer with citations (agent `ventilation`)\n"
+            "- `now {}`: any tool of the agent, with its arguments as JSON",
             "我是 Graphwright 的演示模型：离线脚本，只对关键词作出反应。配置 OPENAI_BASE_URL、"
             "OPENAI_API_KEY、OPENAI_MODEL 即可使用真正的模型。可以试试：\n\n"
             "- `计算 17 * 23`：调用工具\n"
@@ -288,7 +314,8 @@ def _help(asked: Asked) -> Reply:
             "- `三个工具`：同时调用\n"
             "- `技能`：加载技能并读取它的文件\n"
             "- `时间`、`长回答`：时钟；可以中途停止的长文本\n"
-            "- `来源`：带引用的回答（智能体 `ventilation`）",
+            "- `来源`：带引用的回答（智能体 `ventilation`）\n"
+            "- `now {}`：智能体的任何工具，后面写 JSON 参数",
         )
     )
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 
@@ -17,7 +17,7 @@ from core.records import RunRecord
 from runtime import ending
 from runtime.drive import Drive
 from runtime.gates import told_of_failure
-from runtime.journal import Journal, RunWriter
+from runtime.journal import RunWriter
 from runtime.rows import Rows
 from runtime.workshop import Workshop
 
@@ -47,6 +47,14 @@ class Stop(Enum):
     """This process ends; another one goes on."""
 
 
+class Writers(Protocol):
+    """Opens the writers of claimed runs."""
+
+    def open(self, run: RunRecord) -> RunWriter:
+        """Return the writer of a run that this process has claimed."""
+        ...
+
+
 @dataclass(slots=True)
 class Active:
     """A run that this process carries out right now."""
@@ -66,7 +74,7 @@ class Active:
 class Engine:
     """Drives runs that this process has claimed, any number at a time."""
 
-    def __init__(self, workshop: Workshop, journal: Journal, clock: Clock) -> None:
+    def __init__(self, workshop: Workshop, journal: Writers, clock: Clock) -> None:
         self._workshop = workshop
         self._journal = journal
         self._clock = clock

@@ -25,6 +25,7 @@ from runtime.health import worker_part
 from runtime.hub import Hub
 from runtime.interrupts import Interrupts
 from runtime.journal import Journal
+from runtime.keeping import DatabaseKeeping
 from runtime.placing import InHand, InQueue
 from runtime.preferences import Preferences
 from runtime.queue import Tickets
@@ -77,7 +78,7 @@ class Runtime:
         self.tickets = Tickets(database.url, clock)
         self.journal = Journal(database, self.hub, clock)
         self.claims = Claims(database, self.tickets, settings, clock)
-        self.workshop = Workshop(database, parts)
+        self.workshop = Workshop(DatabaseKeeping(database), parts)
         self.engine = Engine(self.workshop, self.journal, clock)
         self.worker = Worker(self.claims, self.engine, self.tickets, settings, clock)
         place = InHand(self.claims) if in_hand else InQueue(self.tickets, settings)

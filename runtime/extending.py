@@ -83,6 +83,30 @@ def load(
     registry.where = registry.extension = "?"
 
 
+def load_folder(registry: Registry, place: Path) -> None:
+    """Run `setup(registry)` of the one extension that lies in a folder, with the same checks."""
+    found: dict[str, Found] = {}
+    for folder in _once(registry, [place.parent]):
+        _look_at(registry, folder / place.name, found)
+    with collecting():
+        for here in found.values():
+            _load_one(registry, here)
+
+
+def load_module(registry: Registry, module: ModuleType, name: str, where: str) -> None:
+    """Run what a module has of `enabled`, `validate_config` and `setup`, with the same checks.
+
+    Args:
+        registry: takes what it registers, and every fault.
+        module: an extension's, imported already.
+        name: what the extension is called.
+        where: its file as people know it.
+    """
+    registry.where, registry.extension = where, name
+    with collecting():
+        _set_up(registry, module)
+
+
 # Finding them -----------------------------------------------------------------------------
 
 
@@ -102,20 +126,23 @@ def _once(registry: Registry, folders: Sequence[Path]) -> list[Path]:
 
 
 def _look_into(registry: Registry, folder: Path, found: dict[str, Found]) -> None:
-    places = importlib.import_module(_ROOM).__path__
-    if str(folder) not in places:
-        places.append(str(folder))
     for place in sorted(folder.iterdir()):
         if place.name.startswith(("_", ".")) or not (place.is_dir() or place.is_symlink()):
             continue
-        shown = Path(folder.name) / place.name
-        fault = _fault_of_place(place)
-        if fault is not None:
-            registry.faults.append(Fault(str(shown), *fault))
-            continue
-        module = f"{_ROOM}.{place.name}.extension"
-        here = Found(place.name, str(shown / _ENTRY), module, place / _ENTRY)
-        _take(registry, here, found)
+        _look_at(registry, place, found)
+
+
+def _look_at(registry: Registry, place: Path, found: dict[str, Found]) -> None:
+    places = importlib.import_module(_ROOM).__path__
+    if str(place.parent) not in places:
+        places.append(str(place.parent))
+    shown = Path(place.parent.name) / place.name
+    fault = _fault_of_place(place)
+    if fault is not None:
+        registry.faults.append(Fault(str(shown), *fault))
+        return
+    module = f"{_ROOM}.{place.name}.extension"
+    _take(registry, Found(place.name, str(shown / _ENTRY), module, place / _ENTRY), found)
 
 
 def _fault_of_place(place: Path) -> tuple[str, str] | None:
@@ -165,24 +192,28 @@ def _is_taken(name: str) -> bool:
 
 def _load_one(registry: Registry, here: Found) -> None:
     registry.where, registry.extension = here.where, here.name
-    faults_before = len(registry.faults)
     module = _called(registry, "cannot be imported", lambda: _imported(here))
-    if not isinstance(module, ModuleType):
-        return
+    if isinstance(module, ModuleType):
+        _set_up(registry, module)
+
+
+def _set_up(registry: Registry, module: ModuleType) -> None:
+    where, name = registry.where, registry.extension
+    faults_before = len(registry.faults)
     if not _enabled(registry, module):
         if len(registry.faults) == faults_before:
-            registry.disabled.append(here.name)
+            registry.disabled.append(name)
         return
     setup = getattr(module, "setup", None)
     if not callable(setup):
         cure = "Define it; it receives the registry and registers tools and agents."
-        registry.faults.append(Fault(here.where, "has no function setup(registry).", cure))
+        registry.faults.append(Fault(where, "has no function setup(registry).", cure))
         return
     validate = getattr(module, "validate_config", None)
     if callable(validate):
         _called(registry, "finds its settings wrong", validate)
     _called(registry, "fails in setup(registry)", lambda: setup(registry))
-    registry.extensions.append(here.name)
+    registry.extensions.append(name)
 
 
 def _imported(here: Found) -> ModuleType:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from core.clock import Clock
 from core.errors import RunLost, Unavailable
@@ -49,10 +50,18 @@ class Entry:
     fault: BaseException | None = None
 
 
+class Plans(Protocol):
+    """Takes note of writers that have something to store."""
+
+    def plan(self, writer: RunWriter, *, now: bool) -> float:
+        """Note that a writer has something, and return when it is due."""
+        ...
+
+
 class RunWriter:
     """Writes for one run as long as this process owns it."""
 
-    def __init__(self, journal: Journal, run: RunRecord) -> None:
+    def __init__(self, journal: Plans, run: RunRecord) -> None:
         self._journal = journal
         self.run = run
         self.last_seq = run.last_seq

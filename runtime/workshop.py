@@ -11,7 +11,7 @@ from core.context import Limits, PromptPart, RunContext
 from core.errors import NotFound
 from core.ports import FileStores, Models
 from core.principal import Principal
-from core.records import RunRecord, SessionRecord
+from core.records import RunRecord
 from core.registry import Assembly
 from core.settings import Settings
 from core.tooling import DELEGATE, AgentSpec, ToolSpec
@@ -20,15 +20,14 @@ from runtime.drive import Drive
 from runtime.foreign import ForeignStream
 from runtime.gates import bounds_of, run_hooks
 from runtime.journal import RunWriter
+from runtime.keeping import Keeping
 from runtime.ledger import Ledger
 from runtime.preload import graphs_loaded
-from runtime.recall import recall
 from runtime.rows import owner_of
 from runtime.sink import RunSink
 from runtime.skills import library_of, skill_parts
 from runtime.subruns import SubRuns
 from runtime.thread import Thread
-from storage.database import Database
 from tools.delegating import made_for
 from tools.hooked_model import hooked
 from tools.skills.files import SkilledFiles
@@ -60,23 +59,11 @@ class Parts:
         return cls(settings, models, assembly, stores, clock, library)
 
 
-class GrantBook:
-    """Reads standing permissions; implements `core.ports.Grants`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def granted(self, principal: Principal, session_id: str) -> frozenset[str]:
-        """Return the names of tools that were allowed for this session or workspace."""
-        async with self._database.work() as work:
-            return await work.grants.names(principal, session_id)
-
-
 class Workshop:
     """Prepares drives."""
 
-    def __init__(self, database: Database, parts: Parts) -> None:
-        self._database = database
+    def __init__(self, keeping: Keeping, parts: Parts) -> None:
+        self._keeping = keeping
         self._parts = parts
 
     async def prepare(self, run: RunRecord, writer: RunWriter) -> Drive:
@@ -87,21 +74,18 @@ class Workshop:
             Invalid: its model is not configured any more.
             Unavailable: the database is away.
         """
-        principal = owner_of(run)
-        async with self._database.work() as work:
-            session = await work.sessions.get(principal, run.session_id)
-            preferences = await work.preferences.get(principal)
-        recalled = await recall(self._database, run)
+        before = await self._keeping.before(run)
+        recalled = before.recalled
         writer.buffer.partials.update(recalled.spoken)
         sink = RunSink(writer.buffer)
         ledger = Ledger(run, self._parts.clock, recalled.usage)
         agent = self.agent(run.agent)
-        shelf = await self._parts.skills.shelf(principal)
+        shelf = await self._parts.skills.shelf(owner_of(run))
 
         def prompt_of(one: AgentSpec) -> list[PromptPart]:
-            return [*skill_parts(one, shelf), *preference_parts(preferences)]
+            return [*skill_parts(one, shelf), *preference_parts(before.preferences)]
 
-        ctx = self._context(run, session, agent, sink, ledger, prompt_of(agent))
+        ctx = self._context(run, before.project_id, agent, sink, ledger, prompt_of(agent))
         delegations = None
         if agent.delegates:
             runs = SubRuns(run, writer, ledger, recalled, self._parts.clock)
@@ -156,7 +140,7 @@ class Workshop:
         from graphs.agent import agent_graph
 
         foreign = run_id if agent.graph is not None else None
-        return Thread(agent_graph(agent, self._database.checkpointer()), session_id, foreign)
+        return Thread(agent_graph(agent, self._keeping.checkpointer()), session_id, foreign)
 
     def any_agent(self, name: str) -> AgentSpec:
         """Return an agent by name, or the default one where it is gone.
@@ -199,7 +183,7 @@ class Workshop:
     def _context(
         self,
         run: RunRecord,
-        session: SessionRecord,
+        project_id: str,
         agent: AgentSpec,
         sink: RunSink,
         ledger: Ledger,
@@ -220,9 +204,9 @@ class Workshop:
             model=hooked(parts.models.get(run.model), hooks, bounds),
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
-            grants=GrantBook(self._database),
-            files=parts.stores.open(principal, session.project_id, session.id),
-            archive=parts.stores.archive(principal, session.project_id),
+            grants=self._keeping.grants,
+            files=parts.stores.open(principal, project_id, run.session_id),
+            archive=parts.stores.archive(principal, project_id),
             usage=ledger,
             sink=sink,
             emit=sink.emit,

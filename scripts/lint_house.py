@@ -198,7 +198,20 @@ def read(path: Path, root: Path = ROOT) -> Source:
 def files(root: Path = ROOT) -> list[Path]:
     """Return every Python file that the rules hold for."""
     found = [path for folder in (*ROOMS, *ALSO) for path in (root / folder).rglob("*.py")]
-    return sorted([*found, root / "main.py"])
+    own = own_extensions(root)
+    kept = [path for path in found if own.isdisjoint(path.parents)]
+    return sorted([*kept, root / "main.py"])
+
+
+def own_extensions(root: Path = ROOT) -> set[Path]:
+    """Return the folders in `extensions/` that whoever works here has put there for themselves.
+
+    They are no part of the project: `.gitignore` names those that are.
+    """
+    room = root / "extensions"
+    kept = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+    folders = [place for place in room.iterdir() if place.is_dir()] if room.is_dir() else []
+    return {place for place in folders if f"!/extensions/{place.name}/" not in kept}
 
 
 def main() -> int:

@@ -1,5 +1,6 @@
 """Every folder at the top is a room with a place in the import contract, or says that it is none."""
 
+import re
 import tomllib
 
 import pytest
@@ -52,3 +53,25 @@ def test_house_lint_and_packaging_know_the_same_rooms(contract):
     packaged = project["tool"]["setuptools"]["packages"]["find"]["include"]
     # Skills hold no code, so no contract speaks of them.
     assert {name.rstrip("*") for name in packaged} - {"skills"} == set(contract["root_packages"])
+
+
+def test_the_extensions_of_the_product_are_named_alike_where_own_ones_are_passed_over():
+    """Own extensions lie in `extensions/` too: git, house lint and type checker leave them alone."""
+    kept = re.findall(r"^!/extensions/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    typed = project["tool"]["basedpyright"]["include"]
+    assert {f"extensions/{name}" for name in kept} | {"extensions/*.py"} == {
+        path for path in typed if path.startswith("extensions")
+    }
+    for name in kept:
+        assert (ROOT / "extensions" / name / "extension.py").is_file()
+
+
+def test_own_extensions_are_no_part_of_the_project(tmp_path):
+    (tmp_path / ".gitignore").write_text("/extensions/*/\n!/extensions/core/\n")
+    for name in ("core", "mine"):
+        (tmp_path / "extensions" / name).mkdir(parents=True)
+        (tmp_path / "extensions" / name / "extension.py").write_text("")
+    assert lint_house.own_extensions(tmp_path) == {tmp_path / "extensions" / "mine"}
+    paths = {path.relative_to(tmp_path).as_posix() for path in lint_house.files(tmp_path)}
+    assert paths == {"extensions/core/extension.py", "main.py"}

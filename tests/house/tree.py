@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from scripts.lint_house import own_extensions
+
 ROOT = Path(__file__).parents[2]
 _NOT_OURS = {"data", "build", "node_modules", "__pycache__"}
 
@@ -17,8 +19,9 @@ def folders_at_the_top() -> set[str]:
 def files(*suffixes: str) -> list[Path]:
     """Return the project's files whose names end with one of these, or all of them."""
     found: list[Path] = []
+    not_ours = own_extensions(ROOT)
     for folder, inner, names in os.walk(ROOT):
-        inner[:] = [name for name in inner if _is_ours(name)]
+        inner[:] = [name for name in inner if _is_ours(name) and Path(folder, name) not in not_ours]
         found += [Path(folder, name) for name in names if name.endswith(suffixes or ("",))]
     return [path for path in sorted(found) if path.is_file() and path.name != ".env"]
 

@@ -147,3 +147,22 @@ async def test_background_questions_get_short_plain_answers() -> None:
     assert json.loads((await demo.ask(review, message_id="m")).text)["verdict"] == "complete"
     digest = await demo.ask([HumanMessage("plan " * 1000)], message_id="m")
     assert 0 < len(digest.text) <= 600 and not digest.tool_calls
+
+
+@pytest.mark.parametrize("language", ["{}", "请用 {} 查一下"])
+async def test_a_call_that_is_spelled_out_is_made_whatever_tool_it_is(language: str) -> None:
+    """Whoever has written a tool tries it without a real model."""
+    text = language.format('desk_find {"topic": "time", "deep": {"a": [1]}}')
+    asked, answered = await play(text, tools=("desk_find", "now"))
+    [one] = asked.tool_calls
+    assert (one["name"], one["args"]) == ("desk_find", {"topic": "time", "deep": {"a": [1]}})
+    assert "desk_find" in answered.text
+    refused = (await play(text, tools=("desk_find",), status="failed"))[-1]
+    assert refused.text != answered.text
+
+
+@pytest.mark.parametrize(
+    "text", ['other_tool {"a": 1}', 'desk_find {"a": }', "desk_find [1]", "desk_find", "{}"]
+)
+async def test_what_is_no_whole_call_of_a_tool_that_is_there_calls_nothing(text: str) -> None:
+    assert called(await play(text, tools=("desk_find",))) == []

@@ -26,6 +26,8 @@ COMMANDS = [
     "key create",
     "key list",
     "key revoke",
+    "extension new",
+    "extension list",
 ]
 
 

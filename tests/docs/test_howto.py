@@ -1,0 +1,149 @@
+"""The guide, followed to the letter: a copy of the checkout, its commands, its files, a real server."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT, files
+from tests.support.postmaster import stop_left_behind
+from tests.support.process import READY, START_SECONDS
+from tests.support.snippets import Block, blocks_of
+
+GUIDE = ROOT / "docs" / "howto" / "extension.md"
+COMMANDS = {"graphwright": "main", "pytest": "pytest", "python": ""}
+
+
+class Newcomer:
+    """Somebody with a fresh clone and two terminals, who does what the guide says."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.clone = home, home / "graphwright"
+        self.said = ""
+        """What the second terminal said last."""
+        self._server: subprocess.Popen[bytes] | None = None
+        self._log = home / "first-terminal.log"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._environment = {
+            "PATH": os.defpath,
+            "HOME": str(home),
+            "PORT": str(port),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def clone_it(self) -> None:
+        """Copy the project's files; what `make setup` installs is that of this very run."""
+        for path in files():
+            target = self.clone / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+        place = self.clone / ".venv" / "bin"
+        place.mkdir(parents=True)
+        for name, module in COMMANDS.items():
+            script = f'#!/bin/sh\nexec {sys.executable} {f"-m {module} " if module else ""}"$@"\n'
+            (place / name).write_text(script)
+            (place / name).chmod(0o755)
+        for ready in (".ready-run", ".ready-dev"):
+            (self.clone / ".venv" / ready).touch()
+
+    def do(self, block: Block) -> None:
+        """Do what a block says."""
+        if block.is_of_the_checkout:
+            (self.clone / block.file).write_text(block.code, encoding="utf-8")
+        elif block.language == "bash" and block.code.startswith("make run"):
+            self._start(block.code)
+        elif block.language == "bash":
+            self._run(block.code)
+        elif block.language == "text":
+            self._expect(block.code)
+
+    def leave(self) -> None:
+        """End the server as Ctrl+C does."""
+        if self._server is not None and self._server.poll() is None:
+            os.killpg(self._server.pid, signal.SIGINT)
+            try:
+                self._server.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._server.pid, signal.SIGKILL)
+                raise
+
+    def _run(self, code: str) -> None:
+        ran = subprocess.run(
+            ["sh", "-e", "-c", code],
+            cwd=self.clone,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        self.said = ran.stdout
+        assert ran.returncode == 0, f"{code}\n{self.said}\n{self._log.read_text()}"
+
+    def _start(self, code: str) -> None:
+        self.leave()
+        with self._log.open("wb") as log:
+            self._server = subprocess.Popen(
+                ["sh", "-e", "-c", code],
+                cwd=self.clone,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        until = time.monotonic() + START_SECONDS
+        while not READY.search(self._log.read_text()):
+            assert self._server.poll() is None, self._log.read_text()
+            assert time.monotonic() < until, self._log.read_text()
+            time.sleep(0.05)  # noqa: TID251 - another process, which only the real clock moves
+
+    def _expect(self, text: str) -> None:
+        for line in filter(None, text.splitlines()):
+            pattern = r"\s+".join(map(re.escape, line.split())).replace("…", ".*")
+            assert re.search(pattern, self.said), f"not said: {line}\n{self.said}"
+
+
+@pytest.fixture
+def newcomer() -> Iterator[Newcomer]:
+    # Where the account that runs the database can reach it when we are root.
+    home = Path(tempfile.mkdtemp(prefix="gw-howto-"))
+    home.chmod(0o711)
+    someone = Newcomer(home)
+    try:
+        yield someone
+    finally:
+        someone.leave()
+        stop_left_behind(someone.clone / "data")
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.mark.req("EXT-12", "EXT-13", "EXT-01")
+@pytest.mark.timeout(300)
+def test_the_guide_followed_literally_leads_to_an_extension_that_answers(
+    newcomer: Newcomer,
+) -> None:
+    newcomer.clone_it()
+    done: list[str] = []
+    for block in blocks_of(GUIDE):
+        newcomer.do(block)
+        done.append(block.code)
+    assert sum(code.startswith("make run") for code in done) == 3
+    assert (newcomer.clone / "extensions" / "airdesk" / "extension.py").is_file()
+    assert (newcomer.home / "my-extensions" / "birddesk" / "extension.py").is_file()
