@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from core.errors import Fault
 from core.hooks import TIMEOUT, HookDeclaration, HookSpec
+from core.policies import PolicyDeclaration, PolicyFactory, PolicySpec
 from core.providing import ProviderDeclaration, ProviderFactory, ProviderSpec
 from core.tooling import AgentSpec, ToolSpec
 
@@ -84,6 +85,7 @@ class Registry:
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
     model_providers: list[ProviderDeclaration] = field(default_factory=list[ProviderDeclaration])
+    policies: list[PolicyDeclaration] = field(default_factory=list[PolicyDeclaration])
     hooks: list[HookDeclaration] = field(default_factory=list[HookDeclaration])
     faults: list[Fault] = field(default_factory=list[Fault])
     extensions: list[str] = field(default_factory=list[str])
@@ -211,6 +213,19 @@ class Registry:
         said = ProviderDeclaration(name, factory, self.where, self.extension)
         self.model_providers.append(said)
 
+    def register_policy(self, kind: str, factory: PolicyFactory, name: str = "") -> None:
+        """Offer a decision of the loop; agents choose it with `policies={kind: name}`.
+
+        Args:
+            kind: `context_view`, `summarisation`, `completion_review` or `model_gateway`.
+            factory: takes nothing and gives an object with the methods of that kind, which
+                `extensions.policies` describes. Called once to try it, and once for each run.
+            name: what agents call it; the name of the extension where missing.
+        """
+        called = name or self.extension
+        said = PolicyDeclaration(kind, called, factory, self.where, self.extension)
+        self.policies.append(said)
+
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
         self.skills.append((Path(folder), self.where))
@@ -252,6 +267,10 @@ class Assembly:
     """In the order in which they start."""
     routers: tuple[RouterDeclaration, ...] = ()
     model_providers: tuple[ProviderSpec, ...] = ()
+    policies: Mapping[tuple[str, str], PolicySpec] = field(
+        default_factory=dict[tuple[str, str], PolicySpec]
+    )
+    """By kind and name."""
     hooks: tuple[HookSpec, ...] = ()
     """In the order in which they are called."""
     rebuild: Callable[[], Assembly] = field(default=_never, repr=False)

@@ -143,6 +143,8 @@ class AgentSpec:
     parallel_calls: int = 8
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """Overrides of `core.context.Limits` by field name."""
+    policies: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of policies by kind, where extensions decide in the product's place."""
     graph: Any = None
     """The compiled graph of one that an extension registered whole, in place of our loop."""
 

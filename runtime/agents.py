@@ -56,6 +56,15 @@ class Agents:
                 for one in assembly.services
             ],
             "tools": len(assembly.tools),
+            "policies": [
+                {
+                    "kind": one.kind,
+                    "name": one.name,
+                    "extension": one.extension,
+                    "fingerprint": one.fingerprint,
+                }
+                for one in assembly.policies.values()
+            ],
             "model_providers": [
                 {"name": one.name, "extension": one.extension} for one in assembly.model_providers
             ],
@@ -97,6 +106,7 @@ class Agents:
             "description": agent.description,
             "tools": list(agent.tools),
             "approval_tools": sorted(approval_tools(self._assembly, agent)),
+            "policies": dict(agent.policies),
             "default": agent.name == self._assembly.default_agent,
         }
 

@@ -11,9 +11,8 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
-from runtime.hooking import hooks_of
+from runtime.brought import brought_by, policies_in
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
-from runtime.providing import providers_of
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
 from runtime.wiring import check_required, services_of
@@ -21,7 +20,9 @@ from tools.resolve import resolve
 
 DEFAULT_AGENT = "assistant"
 
-_OPTIONS = frozenset({"label", "review", "free_calls_first", "parallel_calls", "limits"})
+_OPTIONS = frozenset(
+    {"label", "review", "free_calls_first", "parallel_calls", "limits", "policies"}
+)
 _LIMITS = frozenset(item.name for item in dataclasses.fields(Limits))
 
 
@@ -57,8 +58,7 @@ def assemble(
     broken = {_declared_name(said.function) for said in offered} - set(tools)
     agents = _agents(registry, tools, broken, faults)
     agents |= subgraphs_of(registry.subgraphs, agents, faults)
-    providers = providers_of(registry.model_providers, faults)
-    hooks = hooks_of(registry.hooks, agents, faults)
+    brought = brought_by(registry, agents, faults)
     skills = checked_folders(registry, faults)
     _check_settings(hitl_tools, tools, default_agent, agents, faults)
     if faults:
@@ -73,8 +73,7 @@ def assemble(
         skills=skills,
         services=services,
         routers=tuple(registry.routers),
-        hooks=hooks,
-        model_providers=providers,
+        **brought,
         rebuild=rebuild,
     )
 
@@ -188,7 +187,7 @@ def _agent(
         if name not in names:
             what = f"approval_tools names {name!r}, which this agent does not have."
             faults.append(Fault(place, what, "Add it to tools, or take it off approval_tools."))
-    kept = _options(declaration.options, place, faults)
+    kept = policies_in(_options(declaration.options, place, faults), place, faults)
     kept.setdefault("label", declaration.name)
     if not well_formed(declaration.name):
         return None

@@ -9,7 +9,7 @@ from typing import Self
 from core.clock import Clock
 from core.context import Limits, PromptPart, RunContext
 from core.errors import NotFound
-from core.ports import FileStores, Models
+from core.ports import FileStores, ModelHandle, Models
 from core.principal import Principal
 from core.records import RunRecord, SessionRecord
 from core.registry import Assembly
@@ -20,6 +20,7 @@ from runtime.foreign import ForeignStream
 from runtime.gates import bounds_of, run_hooks
 from runtime.journal import RunWriter
 from runtime.ledger import Ledger
+from runtime.policing import gated, run_policies
 from runtime.preload import graphs_loaded
 from runtime.recall import recall
 from runtime.rows import owner_of
@@ -140,6 +141,16 @@ class Workshop:
         foreign = run_id if agent.graph is not None else None
         return Thread(agent_graph(agent, self._database.checkpointer()), session_id, foreign)
 
+    def model(self, run: RunRecord, agent: AgentSpec) -> ModelHandle:
+        """Return a run's model, behind the agent's gateway where it has one.
+
+        Raises:
+            Invalid: the model is not configured.
+            PolicyFailed: the gateway fails.
+        """
+        model = self._parts.models.get(run.model)
+        return gated(model, self._parts.assembly.policies, agent, self._parts.clock)
+
     def any_agent(self, name: str) -> AgentSpec:
         """Return an agent by name, or the default one where it is gone.
 
@@ -184,7 +195,7 @@ class Workshop:
             attempt=run.attempt,
             agent=agent,
             mode=run.mode,
-            model=hooked(parts.models.get(run.model), hooks, bounds),
+            model=hooked(self.model(run, agent), hooks, bounds),
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
             grants=GrantBook(self._database),
@@ -196,6 +207,7 @@ class Workshop:
             clock=parts.clock,
             limits=limits,
             hooks=hooks,
+            policies=run_policies(parts.assembly.policies, agent),
             bounds=bounds,
             prompt=prompt,
             started=parts.clock.monotonic(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from api.schemas import Output
 
 
@@ -15,6 +17,7 @@ class Agent(Output):
     tools: list[str]
     approval_tools: list[str]
     default: bool
+    policies: dict[str, str] = Field(description="Names of policies by kind, where it has any.")
 
 
 class Model(Output):

@@ -7,6 +7,7 @@ from pydantic import Field
 from api.agents.schemas import Agent, Model
 from api.schemas import Output
 from core.hooks import OnError
+from core.policies import PolicyKind
 from core.tooling import ToolKind
 from core.types import SideEffect
 
@@ -24,6 +25,15 @@ class ModelProvider(Output):
 
     name: str
     extension: str
+
+
+class Policy(Output):
+    """A decision of the loop that an extension offers to agents."""
+
+    kind: PolicyKind
+    name: str
+    extension: str
+    fingerprint: str = Field(description="Changes with the code of its factory.")
 
 
 class Hook(Output):
@@ -47,6 +57,7 @@ class AgentSummary(Output):
     extensions: list[str] = Field(description="In the order in which they were set up.")
     disabled_extensions: list[str] = Field(description="Those that are switched off.")
     services: list[Service] = Field(description="In the order in which they start.")
+    policies: list[Policy]
     model_providers: list[ModelProvider]
     hooks: list[Hook] = Field(description="In the order in which they are called.")
     tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")
