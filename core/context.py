@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from core.bounds import Bounds
 from core.clock import Clock
+from core.components import ComponentSpec
 from core.events import Event
 from core.hooks import Hooks
 from core.policies import RunPolicies
@@ -106,6 +107,8 @@ class RunContext:
     """The skills of the user who asks."""
     hooks: Hooks = field(default_factory=Hooks)
     """What extensions want to be asked in this run."""
+    components: Mapping[str, ComponentSpec] = field(default_factory=dict[str, ComponentSpec])
+    """Cards that tools may show, by type."""
     policies: RunPolicies = field(default_factory=RunPolicies)
     """What extensions decide in the product's place."""
     bounds: Bounds = field(default_factory=Bounds)

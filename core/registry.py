@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from core.components import ComponentDeclaration, ComponentSpec
 from core.errors import Fault
 from core.hooks import TIMEOUT, HookDeclaration, HookSpec
 from core.policies import PolicyDeclaration, PolicyFactory, PolicySpec
@@ -85,6 +86,7 @@ class Registry:
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
     model_providers: list[ProviderDeclaration] = field(default_factory=list[ProviderDeclaration])
+    components: list[ComponentDeclaration] = field(default_factory=list[ComponentDeclaration])
     policies: list[PolicyDeclaration] = field(default_factory=list[PolicyDeclaration])
     hooks: list[HookDeclaration] = field(default_factory=list[HookDeclaration])
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -226,6 +228,27 @@ class Registry:
         said = PolicyDeclaration(kind, called, factory, self.where, self.extension)
         self.policies.append(said)
 
+    def register_component(
+        self,
+        component_type: str,
+        schema: Mapping[str, Any],
+        example: Mapping[str, Any],
+        label: str = "",
+        description: str = "",
+    ) -> None:
+        """Offer a card that tools show with `ctx.component(component_type, data)`.
+
+        Args:
+            component_type: `<name of the extension>.<name>`.
+            schema: JSON schema of its data: closed objects, no `pattern`, no `$ref` outside.
+            example: data that fit; what the card is shown with where there are none.
+            label: the name shown to people.
+            description: what it is for.
+        """
+        here = (self.where, self.extension)
+        said = ComponentDeclaration(component_type, schema, example, label, description, *here)
+        self.components.append(said)
+
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
         self.skills.append((Path(folder), self.where))
@@ -267,6 +290,8 @@ class Assembly:
     """In the order in which they start."""
     routers: tuple[RouterDeclaration, ...] = ()
     model_providers: tuple[ProviderSpec, ...] = ()
+    components: Mapping[str, ComponentSpec] = field(default_factory=dict[str, ComponentSpec])
+    """By type."""
     policies: Mapping[tuple[str, str], PolicySpec] = field(
         default_factory=dict[tuple[str, str], PolicySpec]
     )

@@ -54,6 +54,8 @@ async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> 
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
+    if about.components:
+        message.artifact["components"] = about.components
     if broken is not None:
         message.artifact[BROKEN] = broken
     update: dict[str, Any] = {"messages": [message]}

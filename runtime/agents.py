@@ -56,6 +56,17 @@ class Agents:
                 for one in assembly.services
             ],
             "tools": len(assembly.tools),
+            "components": [
+                {
+                    "component_type": one.component_type,
+                    "label": one.label,
+                    "description": one.description,
+                    "extension": one.extension,
+                    "schema": one.schema,
+                    "example": one.example,
+                }
+                for one in assembly.components.values()
+            ],
             "policies": [
                 {
                     "kind": one.kind,

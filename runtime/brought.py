@@ -8,6 +8,7 @@ from typing import Any, cast
 from core.errors import Fault
 from core.registry import Registry
 from core.tooling import AgentSpec
+from runtime.components import components_of
 from runtime.hooking import hooks_of
 from runtime.policing import check_agents, policies_of
 from runtime.providing import providers_of
@@ -29,6 +30,7 @@ def brought_by(
     chosen = [(agent, places[name]) for name, agent in agents.items() if agent.policies]
     check_agents(chosen, policies, frozenset(broken), faults)
     return {
+        "components": components_of(registry.components, faults),
         "policies": policies,
         "model_providers": providers_of(registry.model_providers, faults),
         "hooks": hooks_of(registry.hooks, agents, faults),

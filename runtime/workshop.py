@@ -207,6 +207,7 @@ class Workshop:
             clock=parts.clock,
             limits=limits,
             hooks=hooks,
+            components=parts.assembly.components,
             policies=run_policies(parts.assembly.policies, agent),
             bounds=bounds,
             prompt=prompt,

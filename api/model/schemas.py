@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from api.agents.schemas import Agent, Model
@@ -25,6 +27,17 @@ class ModelProvider(Output):
 
     name: str
     extension: str
+
+
+class ComponentType(Output):
+    """A card that tools may show in the stream, as `component`."""
+
+    component_type: str = Field(examples=["acme.quiz"])
+    label: str
+    description: str
+    extension: str
+    schema_: dict[str, Any] = Field(alias="schema", description="JSON schema of its data.")
+    example: dict[str, Any]
 
 
 class Policy(Output):
@@ -57,6 +70,7 @@ class AgentSummary(Output):
     extensions: list[str] = Field(description="In the order in which they were set up.")
     disabled_extensions: list[str] = Field(description="Those that are switched off.")
     services: list[Service] = Field(description="In the order in which they start.")
+    components: list[ComponentType]
     policies: list[Policy]
     model_providers: list[ModelProvider]
     hooks: list[Hook] = Field(description="In the order in which they are called.")
