@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from core.bounds import Bounds
 from core.clock import Clock
+from core.components import ComponentSpec
 from core.events import Event
 from core.hooks import Hooks
+from core.policies import RunPolicies
 from core.ports import Archive, FileStore, Grants, ModelHandle, TokenSink, Usages
 from core.principal import Principal
 from core.skills import EmptyShelf, SkillShelf
@@ -106,6 +108,10 @@ class RunContext:
     """The skills of the user who asks."""
     hooks: Hooks = field(default_factory=Hooks)
     """What extensions want to be asked in this run."""
+    components: Mapping[str, ComponentSpec] = field(default_factory=dict[str, ComponentSpec])
+    """Cards that tools may show, by type."""
+    policies: RunPolicies = field(default_factory=RunPolicies)
+    """What extensions decide in the product's place."""
     bounds: Bounds = field(default_factory=Bounds)
     """What a request may take that extensions changed."""
     extras: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from core.components import ComponentDeclaration, ComponentSpec
 from core.errors import Fault
 from core.hooks import TIMEOUT, HookDeclaration, HookSpec
+from core.policies import PolicyDeclaration, PolicyFactory, PolicySpec
 from core.providing import ProviderDeclaration, ProviderFactory, ProviderSpec
 from core.tooling import AgentSpec, ToolSpec
 
@@ -103,6 +105,8 @@ class Registry:
     skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     """Folders of skills with the extension that brought them."""
     model_providers: list[ProviderDeclaration] = field(default_factory=list[ProviderDeclaration])
+    components: list[ComponentDeclaration] = field(default_factory=list[ComponentDeclaration])
+    policies: list[PolicyDeclaration] = field(default_factory=list[PolicyDeclaration])
     hooks: list[HookDeclaration] = field(default_factory=list[HookDeclaration])
     faults: list[Fault] = field(default_factory=list[Fault])
     extensions: list[str] = field(default_factory=list[str])
@@ -280,6 +284,40 @@ class Registry:
         said = ProviderDeclaration(name, factory, self.where, self.extension)
         self.model_providers.append(said)
 
+    def register_policy(self, kind: str, factory: PolicyFactory, name: str = "") -> None:
+        """Offer a decision of the loop; agents choose it with `policies={kind: name}`.
+
+        Args:
+            kind: `context_view`, `summarisation`, `completion_review` or `model_gateway`.
+            factory: takes nothing and gives an object with the methods of that kind, which
+                `extensions.policies` describes. Called once to try it, and once for each run.
+            name: what agents call it; the name of the extension where missing.
+        """
+        called = name or self.extension
+        said = PolicyDeclaration(kind, called, factory, self.where, self.extension)
+        self.policies.append(said)
+
+    def register_component(
+        self,
+        component_type: str,
+        schema: Mapping[str, Any],
+        example: Mapping[str, Any],
+        label: str = "",
+        description: str = "",
+    ) -> None:
+        """Offer a card that tools show with `ctx.component(component_type, data)`.
+
+        Args:
+            component_type: `<name of the extension>.<name>`.
+            schema: JSON schema of its data: closed objects, no `pattern`, no `$ref` outside.
+            example: data that fit; what the card is shown with where there are none.
+            label: the name shown to people.
+            description: what it is for.
+        """
+        here = (self.where, self.extension)
+        said = ComponentDeclaration(component_type, schema, example, label, description, *here)
+        self.components.append(said)
+
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
         self.skills.append((Path(folder), self.where))
@@ -336,6 +374,12 @@ class Assembly:
     """In the order in which they wrap, the outermost first."""
     routers: tuple[RouterDeclaration, ...] = ()
     model_providers: tuple[ProviderSpec, ...] = ()
+    components: Mapping[str, ComponentSpec] = field(default_factory=dict[str, ComponentSpec])
+    """By type."""
+    policies: Mapping[tuple[str, str], PolicySpec] = field(
+        default_factory=dict[tuple[str, str], PolicySpec]
+    )
+    """By kind and name."""
     hooks: tuple[HookSpec, ...] = ()
     """In the order in which they are called."""
     rebuild: Callable[[], Assembly] = field(default=_never, repr=False)

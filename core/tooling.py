@@ -88,6 +88,17 @@ class ToolContext(Protocol):
         """Tell the user how far the work is; `fraction` lies between 0 and 1."""
         ...
 
+    def component(self, component_type: str, data: Mapping[str, Any]) -> str:
+        """Show a card that an extension registered; it stays with the call in the history.
+
+        Returns:
+            The card's id.
+
+        Raises:
+            ToolFailed: there is no such component, the data do not fit it, or there are too many.
+        """
+        ...
+
     def set_todos(self, todos: Sequence[Mapping[str, str]]) -> None:
         """Replace the run's plan: items with `content` and `status`, as in `core.events.Todo`."""
         ...
@@ -157,6 +168,8 @@ class AgentSpec:
     parallel_calls: int = 8
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """Overrides of `core.context.Limits` by field name."""
+    policies: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of policies by kind, where extensions decide in the product's place."""
     graph: Any = None
     """The compiled graph of one that an extension registered whole, in place of our loop."""
     middleware: Any = None

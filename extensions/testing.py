@@ -35,6 +35,7 @@ from core.settings import Settings, load_settings
 from core.tooling import AgentSpec, ToolSpec
 from core.types import Mode, UserId, WorkspaceId
 from providers.scripted import Call, Request, ScriptedModel, Turn, call, say
+from runtime import extending
 from runtime.commands import ChatCommand, Upload
 from runtime.memory import MemoryRuntime, RunLog
 from runtime.outcome import Question, Result, ToolResult, question_of, result_of

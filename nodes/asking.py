@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from core.context import RunContext
 from core.tokens import provider_counts
+from nodes.policed import viewed
 from nodes.prompt import system_prompt
 from nodes.state import State, messages_of, summary_of
 from nodes.tokens import (
@@ -28,6 +29,8 @@ _NONSENSE = 20
 def request_of(state: State, ctx: RunContext) -> list[BaseMessage]:
     """Return the messages of the next turn's request."""
     system = system_prompt(ctx.agent, ctx.mode, ctx.prompt)
+    if ctx.policies.view is not None:
+        return viewed(ctx.policies.view, ctx, messages_of(state), (system, summary_of(state)))
     views = ctx.drive.memo.get("views")
     if not isinstance(views, Views):
         views = ctx.drive.memo["views"] = Views()
@@ -71,3 +74,29 @@ def short_enough(text: str, tokens: int) -> str:
         return text
     keep = max(int(len(text) * tokens / estimate_text(text)), 20)
     return f"{text[: keep * 3 // 4]}\n… left out …\n{text[-(keep // 4) :]}"
+
+
+class Asking:
+    """Asks the run's model on behalf of a policy, and counts what that takes."""
+
+    def __init__(
+        self, ctx: RunContext, purpose: str, message_id: str, max_tokens: int | None = None
+    ) -> None:
+        """Prepare for any number of questions; their answers are never shown."""
+        self.spent = 0
+        """Tokens so far."""
+        self._ctx, self._purpose = ctx, purpose
+        self._message_id, self._max_tokens = message_id, max_tokens
+
+    async def ask(self, rules: str, text: str) -> str:
+        """Return the model's answer.
+
+        Raises:
+            ProviderError: the model failed.
+        """
+        request: list[BaseMessage] = [SystemMessage(rules), HumanMessage(text)]
+        answer = await self._ctx.model.ask(
+            request, message_id=self._message_id, max_tokens=self._max_tokens
+        )
+        self.spent += count_usage(self._ctx, self._purpose, request, answer)
+        return str(answer.text)

@@ -60,7 +60,7 @@ async def hooked_request(state: State, ctx: RunContext) -> list[BaseMessage]:
 
 
 async def sorted_turn(
-    answer: AIMessage, ctx: RunContext, loop: Mapping[str, Any], *, truncated: bool
+    answer: AIMessage, ctx: RunContext, loop: dict[str, Any], *, truncated: bool
 ) -> tuple[AIMessage, dict[str, Any]]:
     """Return a turn as it is stored, and its calls sorted: the update `decisions`.
 

@@ -10,13 +10,16 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
-from core.errors import ProviderError
+from core.errors import PolicyFailed, ProviderError
+from core.events import Progress
 from core.ids import derived_id
 from core.log import get_logger
+from core.policies import ReviewJob
 from core.text import fenced
-from nodes.asking import count_usage, request_of, short_enough
+from nodes.asking import Asking, count_usage, request_of, short_enough
 from nodes.budgets import check_budgets
-from nodes.state import State, loop_of
+from nodes.policed import verdict_of
+from nodes.state import State, last_turn, loop_of, messages_of
 from nodes.tokens import usable_window
 
 INTERNAL = "graphwright_internal"
@@ -50,6 +53,8 @@ async def review(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     loop["steps"] += 1
     info = runtime.execution_info
     message_id = derived_id(ctx.run_id, info.task_id if info else "", "review")
+    if ctx.policies.review is not None:
+        return await _by_policy(state, ctx, loop, message_id)
     request = _request(state, ctx)
     try:
         answer = await ctx.model.ask(request, message_id=message_id)
@@ -58,7 +63,32 @@ async def review(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         _log.warning("completion review failed", exc_info=True)
         return {"loop": loop | {"review": None}}
     loop["tokens"] += count_usage(ctx, "review", request, answer)
-    verdict, note = read_verdict(answer.text)
+    return _judged(read_verdict(answer.text), loop, message_id)
+
+
+async def _by_policy(
+    state: State, ctx: RunContext, loop: dict[str, Any], message_id: str
+) -> dict[str, Any]:
+    """Let a policy judge; where it fails the answer stands, and that is said."""
+    turn = last_turn(messages_of(state))
+    asking = Asking(ctx, "review", message_id)
+    job = ReviewJob(
+        conversation=tuple((one.type, str(one.text)) for one in request_of(state, ctx)[1:]),
+        answer=str(turn.text) if turn else "",
+        ask=asking.ask,
+    )
+    try:
+        verdict = await verdict_of(ctx, job)
+    except (PolicyFailed, ProviderError) as problem:
+        _log.warning("completion review failed", exc_info=True)
+        ctx.emit(Progress(message=f"The answer could not be reviewed: {problem.message}"[:500]))
+        verdict = ("complete", "")
+    loop["tokens"] += asking.spent
+    return _judged(verdict, loop, message_id)
+
+
+def _judged(judged: tuple[str, str], loop: dict[str, Any], message_id: str) -> dict[str, Any]:
+    verdict, note = judged
     loop["reviews"] += 1
     loop["review"] = {"note": note} if verdict == "blocked" else None
     if verdict != "continue":

@@ -74,6 +74,8 @@ async def run_by(
     message = await _message(payload, outcome, spent, ctx)
     if told:
         message.artifact["sub"] = told
+    if about.components:
+        message.artifact["components"] = about.components
     if broken is not None:
         message.artifact[BROKEN] = broken
     update: dict[str, Any] = {"messages": [message]}

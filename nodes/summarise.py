@@ -15,8 +15,11 @@ from core.faults import fault
 from core.hooks import SummaryRequest, SummaryText
 from core.ids import derived_id
 from core.log import get_logger
-from nodes.asking import request_of, request_size, schemas_of, short_enough
-from nodes.digest import Order, archive_text, digest, todo_text
+from core.policies import ContextSize, SummaryJob
+from nodes.asking import Asking, request_of, request_size, schemas_of, short_enough
+from nodes.digest import Order, archive_text, digest, todo_text, transcript
+from nodes.policed import is_due
+from nodes.policed import summary_of as summary_by_policy
 from nodes.review import INTERNAL
 from nodes.state import State, loop_of, messages_of, summary_of
 from nodes.tokens import counted, size_of_all, size_of_tools, usable_window
@@ -35,7 +38,21 @@ def needs_room(state: State, ctx: RunContext) -> bool:
     """Tell whether the next request comes near the window."""
     if not ctx.limits.compact or loop_of(state)["summary_failed"]:
         return False
-    return request_size(state, ctx) >= ctx.limits.summary_at * usable_window(ctx)
+    size, window = request_size(state, ctx), usable_window(ctx)
+    if ctx.policies.summarisation is None:
+        return size >= ctx.limits.summary_at * window
+    return is_due(ctx, _measured(state, size, window))
+
+
+def _measured(state: State, size: int, window: int) -> ContextSize:
+    messages = messages_of(state)
+    return ContextSize(
+        tokens=size,
+        window=window,
+        messages=len(messages),
+        user_messages=sum(_by_user(message) for message in messages),
+        model_calls=loop_of(state)["model_calls"],
+    )
 
 
 def oldest(groups: Sequence[Group], sizes: Sequence[int], room: float) -> list[Group]:
@@ -124,6 +141,9 @@ class _Plan:
         room = target - max(fixed, 0) - self.summary_tokens
         if self.forced:
             room = min(room, sum(sizes) / 3)
+        elif self.ctx.policies.summarisation is not None:
+            # It says itself when: there may be no pressure at all, and yet something must go.
+            room = min(room, sum(sizes) / 2)
         return oldest(self.groups, sizes, room)
 
     def last_id(self) -> str | None:
@@ -233,11 +253,15 @@ async def _digested(
     plan: _Plan, removed: list[Group], message_id: str, instructions: str
 ) -> tuple[str, int]:
     """Return the summary and its tokens; in smaller pieces where a request was too long."""
+    replaced = size_of_all([message for one in removed for message in one.members()])
+    # Never longer than what it stands for.
+    output = min(plan.summary_tokens, max(replaced // 2, 100))
+    if plan.ctx.policies.summarisation is not None:
+        return await _by_policy(plan, removed, message_id, Order(0, output, instructions))
     limit = plan.ctx.limits.summary_input or plan.window
     if plan.forced:
         # The declared window is not the true one: ask for half of what was refused at most.
         limit = min(limit, max(plan.guess // 2, _SMALLEST_PIECE))
-    replaced = size_of_all([message for one in removed for message in one.members()])
     while True:
         try:
             return await digest(
@@ -245,13 +269,28 @@ async def _digested(
                 plan.summary.get("text", ""),
                 plan.ctx,
                 message_id,
-                # Never longer than what it stands for.
-                Order(limit, min(plan.summary_tokens, max(replaced // 2, 100)), instructions),
+                Order(limit, output, instructions),
             )
         except ContextOverflow:
             if limit <= _SMALLEST_PIECE:
                 raise
             limit = max(limit // 2, _SMALLEST_PIECE)
+
+
+async def _by_policy(
+    plan: _Plan, removed: list[Group], message_id: str, order: Order
+) -> tuple[str, int]:
+    """Return the summary that a policy writes, and the tokens it asked for."""
+    asking = Asking(plan.ctx, "summary", message_id, order.output_limit)
+    job = SummaryJob(
+        transcript=tuple(transcript(removed)),
+        earlier=str(plan.summary.get("text") or ""),
+        instructions=order.instructions,
+        output_tokens=order.output_limit,
+        ask=asking.ask,
+    )
+    text = await summary_by_policy(plan.ctx, job)
+    return short_enough(text, order.output_limit), asking.spent
 
 
 def _verbatim(

@@ -20,19 +20,22 @@ _log = get_logger(__name__)
 class GuardedHandle:
     """Turns what such a model raises or returns into our errors and messages."""
 
-    def __init__(self, inner: ModelHandle, provider: str, clock: Clock) -> None:
+    def __init__(
+        self, inner: ModelHandle, provider: str, clock: Clock, *, is_demo: bool = False
+    ) -> None:
         """Wrap a model.
 
         Args:
             inner: the extension's model.
             provider: what brought it, for messages.
             clock: time.
+            is_demo: whether the built-in demo model is inside.
         """
         self.name = inner.name
         self.provider = provider
         self.context_window = inner.context_window
         self.max_output = inner.max_output
-        self.is_demo = False
+        self.is_demo = is_demo
         self._inner = inner
         self._clock = clock
 

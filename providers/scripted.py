@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,9 +116,14 @@ class ScriptedModel(ModelHandle):
         tools: Sequence[dict[str, Any]] = (),
         message_id: str,
         sink: TokenSink | None = None,
-        max_tokens: int | None = None,  # noqa: ARG002 - the port has it; a script is as long as it is
+        max_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> AIMessage:
-        """Say the next reply, piece by piece; see `core.ports.ModelHandle`."""
+        """Say the next reply, piece by piece; see `core.ports.ModelHandle`.
+
+        A script is as long as it is, and nothing bends it.
+        """
+        del max_tokens, options
         turn = self._next(Request(tuple(messages), tuple(tools)))
         if sink is not None:
             for piece in _PIECE.findall(turn.thinking):

@@ -76,6 +76,26 @@ class Agents:
                 for one in assembly.middleware
             ],
             "tools": len(assembly.tools),
+            "components": [
+                {
+                    "component_type": one.component_type,
+                    "label": one.label,
+                    "description": one.description,
+                    "extension": one.extension,
+                    "schema": one.schema,
+                    "example": one.example,
+                }
+                for one in assembly.components.values()
+            ],
+            "policies": [
+                {
+                    "kind": one.kind,
+                    "name": one.name,
+                    "extension": one.extension,
+                    "fingerprint": one.fingerprint,
+                }
+                for one in assembly.policies.values()
+            ],
             "model_providers": [
                 {"name": one.name, "extension": one.extension} for one in assembly.model_providers
             ],
@@ -122,6 +142,7 @@ class Agents:
             "approval_tools": sorted(approval_tools(self._assembly, agent)),
             "delegates": list(agent.delegates),
             "delegate_only": agent.delegate_only,
+            "policies": dict(agent.policies),
             "default": agent.name == self._assembly.default_agent,
             "middleware": [one.name for one in agent.middleware.members]
             if agent.middleware

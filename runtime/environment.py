@@ -64,12 +64,9 @@ class Runtime:
     ) -> None:
         """Put the parts together; nothing runs yet.
 
-        Args:
-            settings, models, assembly, stores, clock: what runs are built from.
-            database: an open, migrated one.
-            works: whether this process takes runs from the queue, or only gives and follows them.
-            in_hand: whether runs stay with this process, which a script is that carries out
-                its own; they never pass through the queue.
+        The database is open and migrated. With `works` this process takes runs from the queue,
+        otherwise it only gives and follows them; with `in_hand` they never pass through the
+        queue, but stay with this process, as a script carries out its own.
         """
         self._settings, self._database, self._clock = settings, database, clock
         self._works, self._kind = works, SCRIPT if in_hand else "serve" if works else "api"

@@ -73,4 +73,10 @@ async def told_of_failure(hooks: Hooks, end: RunEnd) -> None:
 def code_of(assembly: Assembly, agent: str) -> Mapping[str, Any]:
     """Return fingerprints of what extensions put into runs of an agent (EXEC-42)."""
     hooks = [one for one in assembly.hooks if one.concerns(agent)]
-    return {"hooks": {f"{one.extension}.{one.name}@{one.point}": one.fingerprint for one in hooks}}
+    spec = assembly.agents.get(agent)
+    named: Mapping[str, str] = spec.policies if spec else {}
+    chosen = [assembly.policies.get(item) for item in named.items()]
+    return {
+        "hooks": {f"{one.extension}.{one.name}@{one.point}": one.fingerprint for one in hooks},
+        "policies": {f"{one.kind}.{one.name}": one.fingerprint for one in chosen if one},
+    }

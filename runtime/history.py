@@ -24,10 +24,15 @@ async def shown(work: UnitOfWork, messages: Sequence[MessageRecord]) -> list[dic
 def _message(
     message: MessageRecord, results: Mapping[tuple[str, str], ToolResultRecord]
 ) -> dict[str, Any]:
-    parts = [
-        _call(message.id, part, results) if part["type"] == "tool_call" else part
-        for part in message.parts
-    ]
+    parts: list[dict[str, Any]] = []
+    for part in message.parts:
+        if part["type"] != "tool_call":
+            parts.append(part)
+            continue
+        parts.append(_call(message.id, part, results))
+        result = results.get((message.id, part["tool_call_id"]))
+        # Cards stand behind the call that showed them; each says itself that it is one.
+        parts += result.meta.get("components") or [] if result else []
     return asdict(message) | {"parts": parts}
 
 

@@ -143,7 +143,10 @@ def result_record(
         error=cast("str | None", artifact.get("error")),
         duration_ms=int(artifact.get("duration_ms") or 0),
         created_at=at,
-        meta={"sources": artifact.get("sources") or []},
+        meta={
+            "sources": artifact.get("sources") or [],
+            **({"components": artifact["components"]} if artifact.get("components") else {}),
+        },
     )
 
 

@@ -11,11 +11,10 @@ from core.context import Limits
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
+from runtime.brought import brought_by, policies_in
 from runtime.delegates import with_delegate, with_delegates
-from runtime.hooking import hooks_of
 from runtime.middleware import middleware_of, tried
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
-from runtime.providing import providers_of
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
 from runtime.wiring import check_required, services_of
@@ -24,7 +23,7 @@ from tools.resolve import resolve
 DEFAULT_AGENT = "assistant"
 
 _OPTIONS = frozenset(
-    {"label", "review", "free_calls_first", "parallel_calls", "limits", "delegates"}
+    {"label", "review", "free_calls_first", "parallel_calls", "limits", "delegates", "policies"}
 )
 _LIMITS = frozenset(item.name for item in dataclasses.fields(Limits))
 
@@ -59,11 +58,10 @@ def assemble(
     _check_requires(offered, {item.name for item in registry.services}, faults)
     agents = _all_agents(registry, offered, tools, faults)
     middleware = middleware_of(registry, agents, default_agent, faults)
-    brought = tried(middleware, agents, tools, faults)
-    providers = providers_of(registry.model_providers, faults)
-    hooks = hooks_of(registry.hooks, agents, faults)
+    added = tried(middleware, agents, tools, faults)
+    brought = brought_by(registry, agents, faults)
     skills = checked_folders(registry, faults)
-    _check_settings(hitl_tools, {*tools, *brought}, default_agent, agents, faults)
+    _check_settings(hitl_tools, {*tools, *added}, default_agent, agents, faults)
     if faults:
         raise ConfigError(faults)
     return Assembly(
@@ -77,8 +75,7 @@ def assemble(
         services=services,
         middleware=middleware,
         routers=tuple(registry.routers),
-        hooks=hooks,
-        model_providers=providers,
+        **brought,
         rebuild=rebuild,
     )
 
@@ -210,7 +207,7 @@ def _agent(
         if name not in names:
             what = f"approval_tools names {name!r}, which this agent does not have."
             faults.append(Fault(place, what, "Add it to tools, or take it off approval_tools."))
-    kept = _options(declaration.options, place, faults)
+    kept = policies_in(_options(declaration.options, place, faults), place, faults)
     kept.setdefault("label", declaration.name)
     if not well_formed(declaration.name):
         return None

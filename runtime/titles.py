@@ -17,6 +17,7 @@ from core.registry import Assembly
 from core.settings import Settings
 from core.types import RunKind
 from runtime.gates import run_hooks
+from runtime.policing import gated
 from runtime.rows import owner_of
 from storage.database import Database
 from tools.hooked_model import hooked
@@ -99,8 +100,7 @@ class Titles:
 
     async def _title(self, run: RunRecord) -> None:
         principal = owner_of(run)
-        hooks = run_hooks(self._assembly, run, principal.user_name)
-        model = hooked(self._models.get(run.model), hooks)
+        model = self._models.get(run.model)
         if model.is_demo:
             # It would repeat a scene from its script.
             return
@@ -109,6 +109,10 @@ class Titles:
             messages, _ = await work.messages.page(principal, run.session_id, None, 6)
         if session.title_source != "cut" or not messages:
             return
+        agent = self._assembly.agents.get(run.agent)
+        if agent is not None:
+            model = gated(model, self._assembly.policies, agent, self._clock)
+        model = hooked(model, run_hooks(self._assembly, run, principal.user_name))
         answer = await _asked(model, messages)
         title = clean_title(answer.text)
         async with self._database.work() as work:

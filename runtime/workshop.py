@@ -9,7 +9,7 @@ from typing import Self
 from core.clock import Clock
 from core.context import Limits, PromptPart, RunContext
 from core.errors import NotFound
-from core.ports import FileStores, Models
+from core.ports import FileStores, ModelHandle, Models
 from core.principal import Principal
 from core.records import RunRecord
 from core.registry import Assembly
@@ -22,6 +22,7 @@ from runtime.gates import bounds_of, run_hooks
 from runtime.journal import RunWriter
 from runtime.keeping import Keeping
 from runtime.ledger import Ledger
+from runtime.policing import gated, run_policies
 from runtime.preload import graphs_loaded
 from runtime.rows import owner_of
 from runtime.sink import RunSink
@@ -142,6 +143,16 @@ class Workshop:
         foreign = run_id if agent.graph is not None else None
         return Thread(agent_graph(agent, self._keeping.checkpointer()), session_id, foreign)
 
+    def model(self, run: RunRecord, agent: AgentSpec) -> ModelHandle:
+        """Return a run's model, behind the agent's gateway where it has one.
+
+        Raises:
+            Invalid: the model is not configured.
+            PolicyFailed: the gateway fails.
+        """
+        model = self._parts.models.get(run.model)
+        return gated(model, self._parts.assembly.policies, agent, self._parts.clock)
+
     def any_agent(self, name: str) -> AgentSpec:
         """Return an agent by name, or the default one where it is gone.
 
@@ -201,7 +212,7 @@ class Workshop:
             attempt=run.attempt,
             agent=agent,
             mode=run.mode,
-            model=hooked(parts.models.get(run.model), hooks, bounds),
+            model=hooked(self.model(run, agent), hooks, bounds),
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
             grants=self._keeping.grants,
@@ -213,6 +224,8 @@ class Workshop:
             clock=parts.clock,
             limits=limits,
             hooks=hooks,
+            components=parts.assembly.components,
+            policies=run_policies(parts.assembly.policies, agent),
             bounds=bounds,
             prompt=prompt,
             started=parts.clock.monotonic(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from api.schemas import Output
 
 
@@ -23,6 +25,7 @@ class Agent(Output):
     """Names of those around it, the outermost first."""
     holds_back: bool
     """Whether an answer is shown only once no middleware can change it any more."""
+    policies: dict[str, str] = Field(description="Names of policies by kind, where it has any.")
 
 
 class Model(Output):

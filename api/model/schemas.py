@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from api.agents.schemas import Agent, Model
 from api.schemas import Output
 from core.hooks import OnError
+from core.policies import PolicyKind
 from core.tooling import ToolKind
 from core.types import SideEffect
 
@@ -36,6 +39,26 @@ class ModelProvider(Output):
     extension: str
 
 
+class ComponentType(Output):
+    """A card that tools may show in the stream, as `component`."""
+
+    component_type: str = Field(examples=["acme.quiz"])
+    label: str
+    description: str
+    extension: str
+    schema_: dict[str, Any] = Field(alias="schema", description="JSON schema of its data.")
+    example: dict[str, Any]
+
+
+class Policy(Output):
+    """A decision of the loop that an extension offers to agents."""
+
+    kind: PolicyKind
+    name: str
+    extension: str
+    fingerprint: str = Field(description="Changes with the code of its factory.")
+
+
 class Hook(Output):
     """A function of an extension that is called at a point of runs."""
 
@@ -60,6 +83,8 @@ class AgentSummary(Output):
     middleware: list[Middleware] = Field(
         description="In the order in which they wrap, the outermost first."
     )
+    components: list[ComponentType]
+    policies: list[Policy]
     model_providers: list[ModelProvider]
     hooks: list[Hook] = Field(description="In the order in which they are called.")
     tools: int = Field(description="How many there are; `GET /api/model/tools` names them.")

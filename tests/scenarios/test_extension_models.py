@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,5 @@ async def test_the_gateway_streams_calls_tools_and_counts(
             health = (await talk.client.get("/health")).json()
             [part] = [one for one in health["parts"] if one["id"] == "model"]
             assert part["facts"]["provider"] == "gateway"
-        from extensions.house_gateway.extension import http  # pyright: ignore
-
-        await http.aclose()
+        await sys.modules["extensions.house_gateway.extension"].http.aclose()
     assert scripted.refused == []
