@@ -65,11 +65,15 @@ def execute(url: str, statement: sql.Composable | str, values: tuple[Any, ...] =
         return cursor.fetchall() if cursor.description else []
 
 
-def hurry(folder: Path) -> None:
-    """Let the test server not wait for the disk: its data is thrown away."""
-    home = find_home(folder)
+def administration(config: pytest.Config) -> str:
+    """Return the address under which the test server's administrator works."""
+    home = find_home(config.stash[FOLDER] / "data")
     assert home is not None
-    admin = home.url(role=ADMIN, database="postgres")
+    return home.url(role=ADMIN, database="postgres")
+
+
+def hurry(admin: str) -> None:
+    """Let the test server not wait for the disk: its data is thrown away."""
     for setting in ("fsync", "full_page_writes", "synchronous_commit"):
         execute(admin, f"ALTER SYSTEM SET {setting} = off")
     execute(admin, "SELECT pg_reload_conf()")
@@ -82,14 +86,14 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[str]:
     server = apart(EmbeddedPostgres.start(folder, say=lambda _: None))
     try:
         apart(migrate(server.url))
-        hurry(folder)
+        hurry(administration(request.config))
         yield server.url
     finally:
         apart(server.leave())
 
 
 @pytest.fixture
-def database_url(postgres: str) -> Iterator[str]:
+def database_url(postgres: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a fresh, migrated database."""
     server = with_database(postgres, "postgres")
     name = f"test_{new_id().replace('-', '')}"
@@ -101,6 +105,8 @@ def database_url(postgres: str) -> Iterator[str]:
         ),
     )
     yield with_database(postgres, name)
+    # Only an administrator may stop the server's own processes, should one clean up in it.
+    server = administration(request.config)
     execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
