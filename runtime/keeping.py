@@ -41,8 +41,8 @@ class Keeping(Protocol):
         """
         ...
 
-    def checkpointer(self) -> Any:
-        """Return a LangGraph checkpointer for one drive."""
+    def checkpointer(self, claim: RunRecord | None = None) -> Any:
+        """Return a LangGraph checkpointer for one drive, which writes under the run's claim."""
         ...
 
 
@@ -73,6 +73,6 @@ class DatabaseKeeping:
             preferences = await work.preferences.get(principal)
         return Before(session.project_id, preferences, await recall(self._database, run))
 
-    def checkpointer(self) -> Any:
+    def checkpointer(self, claim: RunRecord | None = None) -> Any:
         """Return a checkpointer of its own."""
-        return self._database.checkpointer()
+        return self._database.checkpointer(claim)

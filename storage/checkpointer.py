@@ -3,15 +3,19 @@
 One object per run over the process's pool (the saver locks itself). Deserialising builds only
 types that LangGraph counts as safe, and says so loudly where a checkpoint asks for another one
 (case D13): the thread is damaged, nothing is executed, nothing is silently left out.
+
+What a run writes stands under its claim: the check of owner and attempt is the first statement
+of each write's transaction, so that a process which lost the run writes nothing (EXEC-34).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
+import psycopg
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -19,11 +23,17 @@ from psycopg import AsyncCursor
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
-from core.errors import CheckpointDamaged
+from core.errors import CheckpointDamaged, RunLost
+from core.records import RunRecord
 from storage.failures import translated
 
 _FORMS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """What this release writes. Older forms of the library could name classes and are refused."""
+
+_FENCE: Final = "SELECT graphwright_hold_run(%s, %s, %s)"
+
+_LOST: Final = "GW001"
+"""SQLSTATE of a write by somebody who does not hold the run (any more)."""
 
 _BLOCKED: Final = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 
@@ -85,12 +95,36 @@ SERIALIZER: Final = StrictSerializer()
 class Checkpointer(AsyncPostgresSaver):
     """The saver of one run."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], claim: RunRecord | None = None) -> None:
+        """Take the pool.
+
+        Args:
+            pool: connections in autocommit mode.
+            claim: the run under whose claim is written; none for one who holds the session's
+                row instead, or only reads.
+        """
         super().__init__(pool, serde=SERIALIZER)
+        self._claim = (claim.id, claim.owner_id, claim.attempt) if claim else None
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncGenerator[AsyncCursor[DictRow]]:
-        """Give a cursor as the saver does, with its failures as the product's own errors."""
-        with translated():
+        """Give a cursor as the saver does, with its failures as the product's own errors.
+
+        The saver asks for a pipeline for whatever it writes. A pipeline is one transaction, and
+        the check raises inside the database, so that it costs no round trip.
+        """
+        with translated(), _fenced():
             async with super()._cursor(pipeline=pipeline) as cursor:
+                if pipeline and self._claim is not None:
+                    await cursor.execute(_FENCE, self._claim)
                 yield cursor
+
+
+@contextmanager
+def _fenced() -> Generator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate != _LOST:
+            raise
+        raise RunLost("This run is carried out by somebody else now.") from error

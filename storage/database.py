@@ -21,6 +21,7 @@ from storage.text import context
 from storage.work import UnitOfWork
 
 if TYPE_CHECKING:
+    from core.records import RunRecord
     from storage.checkpointer import Checkpointer
 
 CONNECT_TIMEOUT: Final = 10
@@ -94,11 +95,16 @@ class Database:
         """
         return UnitOfWork(self._engine)
 
-    def checkpointer(self) -> Checkpointer:
-        """Return a new checkpointer over the shared pool; one per run, it locks itself."""
+    def checkpointer(self, claim: RunRecord | None = None) -> Checkpointer:
+        """Return a new checkpointer over the shared pool; one per run, it locks itself.
+
+        Args:
+            claim: the run under whose claim is written; none to read only, or for one who holds
+                the session's row.
+        """
         from storage.checkpointer import Checkpointer
 
-        return Checkpointer(self.pool)
+        return Checkpointer(self.pool, claim)
 
     async def ping(self) -> float:
         """Return how long the database takes to answer, in milliseconds.

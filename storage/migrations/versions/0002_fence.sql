@@ -1,0 +1,12 @@
+-- Fails where a run is not held under this claim, and keeps it from being taken over until the
+-- calling transaction ends. Raises inside the database: a pipeline ends with its first error.
+-- KEY SHARE stands beside the journal's updates of the row, and against a takeover's FOR UPDATE.
+CREATE FUNCTION graphwright_hold_run(run TEXT, owner TEXT, claim INTEGER) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM runs WHERE id = run AND owner_id = owner AND attempt = claim FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'run % is not held under claim %', run, claim USING ERRCODE = 'GW001';
+    END IF;
+END
+$$;
