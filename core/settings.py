@@ -47,6 +47,9 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", validation_alias=_either("HOST"))
     port: int = Field(8000, ge=0, le=65535, validation_alias=_either("PORT"))
     database_url: SecretStr = Field(SecretStr(""), validation_alias=_either("DATABASE_URL"))
+    encryption_keys: SecretStr = Field(
+        SecretStr(""), validation_alias=_either("GW_ENCRYPTION_KEYS")
+    )
     db_pool_size: int = Field(20, ge=4, le=500, validation_alias=_either("GW_DB_POOL_SIZE"))
 
     # Who may come in

@@ -17,12 +17,13 @@ from sqlalchemy import event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from storage.failures import translated
+from storage.sealing import Keys
 from storage.text import context
 from storage.work import UnitOfWork
 
 if TYPE_CHECKING:
     from core.records import RunRecord
-    from storage.checkpointer import Checkpointer
+    from storage.checkpointer import Checkpointer, StrictSerializer
 
 CONNECT_TIMEOUT: Final = 10
 """Seconds for one new connection."""
@@ -42,19 +43,25 @@ _KEEPALIVE: Final[dict[str, Any]] = {
 class Database:
     """Connections of one process to one database."""
 
-    def __init__(self, url: str, engine: AsyncEngine, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(
+        self, url: str, engine: AsyncEngine, pool: AsyncConnectionPool[Any], keys: Keys
+    ) -> None:
+        self.keys = keys
+        """What seals states and stored credentials."""
         self.url = url
         """Plain `postgresql://` address: a secret, never logged."""
         self.pool = pool
         """Connections in autocommit mode with rows as dicts, each statement prepared."""
         self._engine = engine
+        self._serializer: StrictSerializer | None = None
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int) -> Database:
+    async def open(cls, url: str, *, pool_size: int, keys: Keys) -> Database:
         """Connect to a database that is migrated.
 
         Args:
             url: plain `postgresql://` address.
+            keys: seal and open what nobody may read in the database.
             pool_size: connections at most, both pools together; at least 2.
 
         Raises:
@@ -77,7 +84,7 @@ class Database:
             check=_check,
             open=False,
         )
-        database = cls(url, engine, pool)
+        database = cls(url, engine, pool, keys)
         try:
             await database.ping()
             with translated():
@@ -102,9 +109,11 @@ class Database:
             claim: the run under whose claim is written; none to read only, or for one who holds
                 the session's row.
         """
-        from storage.checkpointer import Checkpointer
+        from storage.checkpointer import Checkpointer, StrictSerializer
 
-        return Checkpointer(self.pool, claim)
+        if self._serializer is None:
+            self._serializer = StrictSerializer(self.keys)
+        return Checkpointer(self.pool, self._serializer, claim)
 
     async def ping(self) -> float:
         """Return how long the database takes to answer, in milliseconds.

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as SqlConnection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from storage.archives import Archives
+from storage.encryption import Encryption
 from storage.events import Events
 from storage.failures import as_unavailable, translated
 from storage.grants import Grants
@@ -156,6 +157,11 @@ class UnitOfWork:
     def owners(self) -> Owners:
         """Processes that carry out runs."""
         return Owners(*self._parts())
+
+    @cached_property
+    def encryption(self) -> Encryption:
+        """Keys that seal what is stored."""
+        return Encryption(*self._parts())
 
     @cached_property
     def identity(self) -> Identities:

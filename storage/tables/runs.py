@@ -146,6 +146,13 @@ class Owners(Base, table=True):
     beat_at: datetime = moment()
 
 
+class EncryptionKeys(Base, table=True):
+    """Names of the keys with which something may be sealed."""
+
+    id: str = words(primary_key=True)
+    created_at: datetime = made_at()
+
+
 class LibraryVersions(Base, table=True):
     """How far the tables that libraries bring have come."""
 

@@ -26,6 +26,7 @@ from runtime.registry import assemble
 from sandbox.files import FileLimits, LocalFileStores
 from storage.database import Database
 from tests.support.events import all_of
+from tests.support.postgres import some_keys
 from tests.support.scripted_server import ScriptedServer
 
 CLOCK = SystemClock()
@@ -175,7 +176,7 @@ class Bench:
         return assemble(registry)
 
     async def database(self) -> Database:
-        database = await Database.open(self.url, pool_size=10)
+        database = await Database.open(self.url, pool_size=10, keys=some_keys())
         self.stack.push_async_callback(database.close)
         return database
 

@@ -10,3 +10,9 @@ BEGIN
     END IF;
 END
 $$;
+
+CREATE TABLE encryption_keys (
+    id TEXT NOT NULL,
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT pk_encryption_keys PRIMARY KEY (id)
+);

@@ -1,4 +1,4 @@
-"""The fence of checkpoints, in the SQL file beside this one."""
+"""Fenced and sealed checkpoints, in the SQL file beside this one."""
 
 from pathlib import Path
 
