@@ -104,8 +104,8 @@ class Settings(BaseSettings):
     queue_per_user: int = Field(500, ge=1, validation_alias=_either("GW_QUEUE_PER_USER"))
     queue_total: int = Field(5000, ge=1, validation_alias=_either("GW_QUEUE_TOTAL"))
     max_attempts: int = Field(3, ge=1, validation_alias=_either("GW_MAX_ATTEMPTS"))
-    heartbeat_seconds: float = Field(5.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS"))
-    owner_dead_seconds: float = Field(30.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS"))
+    heartbeat_seconds: float = Field(3.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS"))
+    owner_dead_seconds: float = Field(10.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS"))
     drain_seconds: float = Field(10.0, ge=0, validation_alias=_either("GW_DRAIN_SECONDS"))
 
     # Files

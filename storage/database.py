@@ -16,7 +16,9 @@ from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from core.ids import new_id
 from storage.failures import translated
+from storage.owners import connection_name
 from storage.sealing import Keys
 from storage.text import context
 from storage.work import UnitOfWork
@@ -36,7 +38,6 @@ _KEEPALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-    "application_name": "graphwright",
 }
 
 
@@ -44,8 +45,15 @@ class Database:
     """Connections of one process to one database."""
 
     def __init__(
-        self, url: str, engine: AsyncEngine, pool: AsyncConnectionPool[Any], keys: Keys
+        self,
+        url: str,
+        engine: AsyncEngine,
+        pool: AsyncConnectionPool[Any],
+        keys: Keys,
+        process: str,
     ) -> None:
+        self.process = process
+        """Name of this process in the database: that of its connections, and as an owner of runs."""
         self.keys = keys
         """What seals states and stored credentials."""
         self.url = url
@@ -68,14 +76,16 @@ class Database:
             Unavailable: it cannot be reached, or refuses the password.
         """
         half = max(pool_size // 2, 1)
-        engine = _engine(url, max(pool_size - half, 1))
+        process = new_id()
+        named = _KEEPALIVE | {"application_name": connection_name(process)}
+        engine = _engine(url, max(pool_size - half, 1), named)
         pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]](
             url,
             min_size=1,
             max_size=half,
             timeout=POOL_TIMEOUT,
             kwargs={
-                **_KEEPALIVE,
+                **named,
                 "autocommit": True,
                 "prepare_threshold": 0,
                 "row_factory": dict_row,
@@ -84,7 +94,7 @@ class Database:
             check=_check,
             open=False,
         )
-        database = cls(url, engine, pool, keys)
+        database = cls(url, engine, pool, keys, process)
         try:
             await database.ping()
             with translated():
@@ -137,9 +147,9 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
     await AsyncConnectionPool.check_connection(connection)
 
 
-def _engine(url: str, size: int) -> AsyncEngine:
+def _engine(url: str, size: int, options: dict[str, Any]) -> AsyncEngine:
     async def connect() -> psycopg.AsyncConnection[Any]:
-        return await psycopg.AsyncConnection.connect(url, context=context(), **_KEEPALIVE)
+        return await psycopg.AsyncConnection.connect(url, context=context(), **options)
 
     engine = create_async_engine(
         "postgresql+psycopg://",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import psycopg
 import pytest
 
 from core.types import RunStatus
 from runtime.commands import Submitted
+from storage.owners import connection_name
 from tests.runtime.child import Child, child
 from tests.runtime.conftest import Bench, Ground
 from tests.support.events import text_of, types_of
@@ -228,3 +230,24 @@ async def test_a_database_restart_delays_a_run_and_loses_nothing(bench: Bench):
     assert ground.done == ["lookup k"]
     _, more = await ground.chat("and again", submitted.session_id)
     assert more[-1].data["status"] == "success"
+
+
+@pytest.mark.req("EXEC-33", "EXEC-34", "P1", "P4")
+async def test_a_dead_owners_open_transaction_does_not_hold_up_the_takeover(bench: Bench):
+    watching, worker = await bench.open(works=False), await child(bench)
+    gate = Gate()
+    bench.scripted.play(hold(say("wrong half", size=5), gate, after=2), say("right"))
+    submitted = await watching.submit("work")
+    await until(watching, submitted, "token")
+    [(owner,)] = execute(bench.url, "SELECT id FROM owners WHERE kind = 'serve'")
+    # As if it had been stopped between a statement and the commit.
+    with psycopg.connect(bench.url, application_name=connection_name(owner)) as stopped:
+        stopped.execute("SELECT FROM runs WHERE id = %s FOR UPDATE", (submitted.run_id,))
+        await crash(worker, bench)
+        gate.open()
+        await bench.open()
+        events = await watching.read(submitted)
+        assert events[-1].data["status"] == "success"
+        assert text_of(events) == "right"
+        with pytest.raises(psycopg.OperationalError):
+            stopped.execute("SELECT 1")
