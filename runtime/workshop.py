@@ -78,7 +78,7 @@ class Workshop:
         before = await self._keeping.before(run)
         recalled = before.recalled
         writer.buffer.partials.update(recalled.spoken)
-        sink = RunSink(writer.buffer)
+        sink = RunSink(writer.buffer, recalled.begun)
         ledger = Ledger(run, self._parts.clock, recalled.usage)
         agent = self.agent(run.agent)
         shelf = await self._parts.skills.shelf(owner_of(run))
@@ -218,6 +218,7 @@ class Workshop:
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
             grants=self._keeping.grants,
+            calls=self._keeping.calls(run, parts.clock),
             files=parts.stores.open(principal, project_id, run.session_id),
             archive=parts.stores.archive(principal, project_id),
             usage=ledger,

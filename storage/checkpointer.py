@@ -11,11 +11,10 @@ of each write's transaction, so that a process which lost the run writes nothing
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -25,7 +24,7 @@ from psycopg import AsyncCursor
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
-from core.errors import CheckpointDamaged, RunLost
+from core.errors import CheckpointDamaged
 from core.records import RunRecord
 from storage.failures import translated
 from storage.sealing import Keys
@@ -34,9 +33,6 @@ _FORMS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """What this release writes. Older forms of the library could name classes and are refused."""
 
 _FENCE: Final = "SELECT graphwright_hold_run(%s, %s, %s)"
-
-_LOST: Final = "GW001"
-"""SQLSTATE of a write by somebody who does not hold the run (any more)."""
 
 _BLOCKED: Final = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 
@@ -159,18 +155,8 @@ class Checkpointer(AsyncPostgresSaver):
         The saver asks for a pipeline for whatever it writes. A pipeline is one transaction, and
         the check raises inside the database, so that it costs no round trip.
         """
-        with translated(), _fenced():
+        with translated():
             async with super()._cursor(pipeline=pipeline) as cursor:
                 if pipeline and self._claim is not None:
                     await cursor.execute(_FENCE, self._claim)
                 yield cursor
-
-
-@contextmanager
-def _fenced() -> Generator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        if error.sqlstate != _LOST:
-            raise
-        raise RunLost("This run is carried out by somebody else now.") from error

@@ -19,6 +19,7 @@ def _place(name: str, *key: str) -> TableClause:
 _PLACES: Final = (
     _place("checkpoint_blobs", "thread_id", "checkpoint_ns", "channel", "version"),
     _place("checkpoint_writes", "thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx"),
+    _place("tool_journal", "run_id", "call_id"),
 )
 """Tables with sealed values; the columns before these two are their keys."""
 

@@ -135,6 +135,20 @@ class UsageEvents(Base, table=True):
     )
 
 
+class ToolJournal(Base, table=True):
+    """Calls that may change something: that they began, and how they ended."""
+
+    run_id: str = of("runs", primary_key=True)
+    call_id: str = words(primary_key=True)
+    tool: str = words()
+    starts: int
+    mark: str = words()
+    started_at: datetime = moment()
+    ended_at: datetime | None = moment(nullable=True)
+    type: str | None = words(nullable=True)
+    blob: bytes | None = None
+
+
 class Owners(Base, table=True):
     """Processes that carry out runs."""
 

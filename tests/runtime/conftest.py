@@ -31,6 +31,9 @@ from tests.support.scripted_server import ScriptedServer
 
 CLOCK = SystemClock()
 
+STAMPS = "/workspace/stamps.txt"
+"""Where tools leave a mark that outlives their process."""
+
 
 @dataclass
 class Tools:
@@ -46,7 +49,7 @@ class Tools:
 
     def registry(self) -> Registry:
         registry = Registry(where="test")
-        tools = (*self._plain(), *self._pausing())
+        tools = (*self._plain(), *self._pausing(), *self._stamping())
         for tool in tools:
             registry.register_tool(tool)
         registry.register_agent("assistant", "Helps.", "Be brief.", tools=tools)
@@ -135,6 +138,29 @@ class Tools:
             return ""
 
         return hold, hang, ask_user, request_plan_approval
+
+    def _stamping(self) -> tuple[Callable[..., Any], ...]:
+        @define_tool(label="Stamp", side_effect="external")
+        async def stamp(ctx: ToolContext, text: str) -> str:
+            """Put a stamp into a file.
+
+            Args:
+                text: the stamp.
+            """
+            await ctx.files.append(STAMPS, f"{text}\n".encode())
+            return f"stamped {text}"
+
+        @define_tool(label="Set", side_effect="write", idempotent=True)
+        async def set_stamp(ctx: ToolContext, text: str) -> str:
+            """Put a stamp into a file; the same again does no harm.
+
+            Args:
+                text: the stamp.
+            """
+            await ctx.files.append(STAMPS, f"{text}\n".encode())
+            return f"set {text}"
+
+        return stamp, set_stamp
 
 
 @dataclass

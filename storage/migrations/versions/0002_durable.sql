@@ -16,3 +16,17 @@ CREATE TABLE encryption_keys (
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_encryption_keys PRIMARY KEY (id)
 );
+
+CREATE TABLE tool_journal (
+    run_id TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    starts INTEGER NOT NULL,
+    mark TEXT NOT NULL,
+    started_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    ended_at TIMESTAMP WITH TIME ZONE,
+    type TEXT,
+    blob BYTEA,
+    CONSTRAINT pk_tool_journal PRIMARY KEY (run_id, call_id),
+    CONSTRAINT fk_tool_journal_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
+);
