@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -16,6 +16,7 @@ from core.faults import fault
 from core.log import get_logger
 from nodes.delegate import NO_PLAN_MODE, carried_through, sub_run_of
 from nodes.hooking import BROKEN, hooked_outcome
+from nodes.journaled import Carry, journaled
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
@@ -32,10 +33,6 @@ HINT = (
 )
 
 _log = get_logger(__name__)
-
-
-Carry = Callable[[Mapping[str, Any], CallContext, RunContext], Awaitable[Outcome]]
-"""Carries a call out that is to run; raises nothing but the run's own cancellation."""
 
 
 async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -56,18 +53,14 @@ async def run_by(
     call, decision = payload["call"], payload.get("decision")
     outcome = settled(call, decision)
     sub = sub_run_of(call, payload.get("turn", ""), runtime) if outcome is None else None
-    if not (isinstance(sub, SubRun) and sub.resumed):
-        ctx.emit(begun(call, ctx))
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
     told: dict[str, Any] = {}
     broken: dict[str, Any] | None = None
-    if isinstance(sub, SubRun):
-        outcome, told = await _delegated(payload, sub)
-        outcome, broken = await hooked_outcome(call, outcome, ctx)
-    elif outcome is None:
-        fault("tool.before")
-        outcome = sub or await carry(payload, about, ctx)
+    if outcome is not None:
+        ctx.emit(begun(call, ctx))
+    else:
+        outcome, told = await _done(carry, payload, about, sub)
         outcome, broken = await hooked_outcome(call, outcome, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
@@ -83,6 +76,21 @@ async def run_by(
         ctx.emit(UpdatedTodoList(todos=about.todos))
         update["todos"] = [todo.model_dump() for todo in about.todos]
     return update
+
+
+async def _done(
+    carry: Carry, payload: Mapping[str, Any], about: CallContext, sub: SubRun | Outcome | None
+) -> tuple[Outcome, dict[str, Any]]:
+    """Carry the call out, and return with its outcome what is told of a sub-run's end."""
+    ctx, call = about.run, payload["call"]
+    if not (isinstance(sub, SubRun) and sub.resumed):
+        ctx.emit(begun(call, ctx))
+    if isinstance(sub, SubRun):
+        return await _delegated(payload, sub)
+    if sub is not None:
+        return sub, {}
+    fault("tool.before")
+    return await journaled(carry, payload, about), {}
 
 
 def settled(call: Mapping[str, Any], decision: Mapping[str, Any] | None) -> Outcome | None:

@@ -33,7 +33,8 @@ class CallContext:
         """The plan, where the tool set one."""
         self.components: list[dict[str, Any]] = []
         """The cards it showed."""
-        self._ctx = ctx
+        self.run = ctx
+        """The run, for what carries the call out."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
@@ -45,14 +46,14 @@ class CallContext:
 
     def _emit(self, event: Event) -> None:
         if threading.get_ident() == self._thread:
-            self._ctx.emit(event)
+            self.run.emit(event)
         else:
             # Events are put into the journal on the loop; a sync tool runs beside it.
-            self._loop.call_soon_threadsafe(self._ctx.emit, event)
+            self._loop.call_soon_threadsafe(self.run.emit, event)
 
     def component(self, component_type: str, data: Mapping[str, Any]) -> str:
         """Show a card; see `core.tooling.ToolContext.component`."""
-        event = card_of(self._ctx.components, component_type, data, self._place())
+        event = card_of(self.run.components, component_type, data, self._place())
         if len(self.components) >= MOST_PER_CALL:
             raise ToolFailed(f"One call may show {MOST_PER_CALL} components.")
         self.components.append(event.model_dump(mode="json"))
