@@ -68,6 +68,7 @@ async def run_by(
     elif outcome is None:
         fault("tool.before")
         outcome = sub or await carry(payload, about, ctx)
+        about.close()
         outcome, broken = await hooked_outcome(call, outcome, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)

@@ -143,7 +143,7 @@ class _Marked:
                 # Ids of a sub-run's calls come once: watchers know this one from before.
                 if event.tool_call_id not in self._called:
                     self._emit(event.model_copy(update=self._own))
-            case events.AgentStart():
+            case events.AgentStart() | events.Component():
                 self._emit(event)
             case events.Executing() | events.Progress():
                 self._emit(event.model_copy(update=self._own))
