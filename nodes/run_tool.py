@@ -15,6 +15,7 @@ from core.events import ToolCall, UpdatedTodoList
 from core.faults import fault
 from core.log import get_logger
 from nodes.delegate import NO_PLAN_MODE, carried_through, sub_run_of
+from nodes.hooked_task import given_task, hooked_answer
 from nodes.hooking import BROKEN, hooked_outcome
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
@@ -63,8 +64,9 @@ async def run_by(
     told: dict[str, Any] = {}
     broken: dict[str, Any] | None = None
     if isinstance(sub, SubRun):
-        outcome, told = await _delegated(payload, sub)
-        outcome, broken = await hooked_outcome(call, outcome, ctx)
+        outcome, told, broken = await _delegated(payload, sub, ctx)
+        if broken is None:
+            outcome, broken = await hooked_outcome(call, outcome, ctx)
     elif outcome is None:
         fault("tool.before")
         outcome = sub or await carry(payload, about, ctx)
@@ -155,14 +157,24 @@ def forbidden(name: str, payload: Mapping[str, Any], ctx: RunContext) -> Outcome
     return None
 
 
-async def _delegated(payload: Mapping[str, Any], sub: SubRun) -> tuple[Outcome, dict[str, Any]]:
-    """Let another agent carry the call out."""
+async def _delegated(
+    payload: Mapping[str, Any], sub: SubRun, ctx: RunContext
+) -> tuple[Outcome, dict[str, Any], dict[str, Any] | None]:
+    """Let another agent carry the call out.
+
+    Returns:
+        How the call ended, what is told of the agent's end, and the hook that failed.
+    """
     agent, mode = sub.context.agent, sub.context.mode
     approved = bool(loop_of(payload)["plan_approved"])
     if agent.graph is not None and mode == "plan" and not approved:
-        return failed(NO_PLAN_MODE.format(label=agent.label), "denied"), {}
-    outcome, told = await carried_through(sub, payload["call"], plan_approved=approved)
-    return noted(outcome, payload), told
+        return failed(NO_PLAN_MODE.format(label=agent.label), "denied"), {}, None
+    told: dict[str, Any] = {}
+    call, outcome, broken = await given_task(sub, payload["call"], ctx)
+    if outcome is None:
+        outcome, told = await carried_through(sub, call, plan_approved=approved)
+        outcome, broken = await hooked_answer(sub, outcome, ctx)
+    return noted(outcome, payload), told, broken
 
 
 def noted(outcome: Outcome, payload: Mapping[str, Any]) -> Outcome:

@@ -131,6 +131,11 @@ BROKEN |= {
         "def setup(registry):\n    registry.register_model_provider('shaped', make)\n",
         "It does not take exactly one argument.",
     ),
+    "provider_fails": (
+        "def make(connection):\n    raise RuntimeError('token=abcdef123456')\n"
+        "def setup(registry):\n    registry.register_model_provider('failing', make)\n",
+        "Its factory failed: RuntimeError: token=***",
+    ),
     "provider_taken": (
         "def make(connection): ...\n"
         "def setup(registry):\n    registry.register_model_provider('openai', make)\n",

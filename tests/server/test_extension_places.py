@@ -175,6 +175,7 @@ async def test_a_broken_set_is_told_whole_before_the_database_is_touched(place: 
             database_url=f"postgresql://nobody@127.0.0.1:{port}/none",
             extensions_path=(place / "mine",),
             hitl_tools=frozenset({"nothing"}),
+            model_provider="failing",
         )
         with pytest.raises(ConfigError) as caught:
             async with opened(loaded, SystemClock()):
