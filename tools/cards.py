@@ -11,6 +11,7 @@ from core.components import ComponentSpec
 from core.errors import ToolFailed
 from core.events import Component
 from core.hook_values import BadChange, plain
+from core.masking import mask_known_value
 
 
 def card_of(
@@ -37,7 +38,7 @@ def card_of(
         raise ToolFailed(f"There is no component {name[:80]!r}.{hint}")
     try:
         # A copy: what the tool does with its own afterwards changes nothing that was shown.
-        copied = plain(data)
+        copied = mask_known_value(plain(data))
         check(spec.schema, copied)
     except (BadChange, Misfit) as misfit:
         raise ToolFailed(f"The component {name} was not shown: {misfit}.") from None

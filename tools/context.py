@@ -15,6 +15,7 @@ from core.context import RunContext
 from core.errors import ToolFailed
 from core.events import Event, Progress, Todo
 from core.ids import derived_id
+from core.masking import mask_known, mask_known_value
 from core.ports import FileStore
 from core.principal import Principal
 from core.skills import SkillShelf
@@ -48,7 +49,7 @@ class CallContext:
     def progress(self, message: str, fraction: float | None = None) -> None:
         """Tell the user how far the work is."""
         # A tool may pass anything here, and an event that cannot be stored would end the run.
-        said = clean(str(message))[:500]
+        said = mask_known(clean(str(message)))[:500]
         part: float | None = None
         if isinstance(fraction, int | float) and math.isfinite(fraction):
             part = min(max(float(fraction), 0.0), 1.0)
@@ -74,7 +75,9 @@ class CallContext:
     def set_todos(self, todos: Sequence[Mapping[str, str]]) -> None:
         """Replace the run's plan."""
         try:
-            plan = [Todo.model_validate(clean_value(dict(todo))) for todo in todos]
+            plan = [
+                Todo.model_validate(mask_known_value(clean_value(dict(todo)))) for todo in todos
+            ]
         except (ValidationError, TypeError, ValueError):
             raise ToolFailed("A plan is a list of items with `content` and `status`.") from None
         with self._lock:
