@@ -243,7 +243,7 @@ class Registry:
         """Offer a FastAPI `APIRouter` under `/api/ext/<name of the extension>`.
 
         Every route states its permission by a parameter such as `who: AgentsReader`, from
-        `extensions.web`.
+        `extensions.routing`.
         """
         self.routers.append(RouterDeclaration(router, self.where, self.extension))
 
