@@ -144,7 +144,11 @@ class Delegation(Protocol):
     """Opens sub-runs within one drive of a run (EXEC-41)."""
 
     def open(self, ctx: RunContext, agent: str, call: Mapping[str, Any], place: Place) -> SubRun:
-        """Return the sub-run of a call, the same one each time the call is carried on."""
+        """Return the sub-run of a call, the same one each time the call is carried on.
+
+        Raises:
+            PolicyFailed: a policy of its agent cannot be made.
+        """
         ...
 
     def check_budgets(self) -> None:

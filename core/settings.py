@@ -19,7 +19,7 @@ from pydantic_settings import (
 )
 
 from core.errors import ConfigError, Fault
-from core.masking import hint, is_secret_name, learn, mask
+from core.masking import hint, is_secret_name, learn, learn_folder, mask
 from core.settings_sources import Conflict, Sources, Unknown
 
 Names = Annotated[frozenset[str], NoDecode]
@@ -260,6 +260,7 @@ def _remember(settings: Settings, sources: Sources) -> None:
         value = getattr(settings, field)
         if isinstance(value, SecretStr):
             learn(value.get_secret_value())
+    learn_folder(settings.data_dir)
 
 
 def _faults(error: ValidationError, where: Mapping[str, str]) -> list[Fault]:

@@ -39,19 +39,22 @@ Carry = Callable[[Mapping[str, Any], CallContext, RunContext], Awaitable[Outcome
 """Carries a call out that is to run; raises nothing but the run's own cancellation."""
 
 
-async def journaled(carry: Carry, payload: Mapping[str, Any], about: CallContext) -> Outcome:
+async def journaled(
+    carry: Carry, payload: Mapping[str, Any], about: CallContext, ctx: RunContext
+) -> Outcome:
     """Carry a call out, or return how it ended before.
 
     Args:
         carry: does it.
         payload: the call and what belongs to it; see `nodes.run_tool`.
         about: what the tool may use.
+        ctx: the run.
 
     Raises:
         GraphBubbleUp: a person is asked first.
         RunLost: the run is carried out by somebody else now.
     """
-    ctx, call = about.run, payload["call"]
+    call = payload["call"]
     spec = ctx.tools.get(call["name"])
     if spec is None or spec.side_effect == "none":
         return await carry(payload, about, ctx)

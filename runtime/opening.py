@@ -13,6 +13,7 @@ from core import faults
 from core.clock import Clock
 from core.errors import ConfigError, Fault
 from core.log import Handler, get_logger, setup_logging
+from core.masking import learn
 from core.settings import Loaded, Settings
 from runtime.keyrings import check_keys, keys_of
 from storage.database import Database
@@ -72,6 +73,7 @@ async def database_url(settings: Settings, clock: Clock) -> AsyncGenerator[str]:
         yield url
         return
     cluster = await EmbeddedPostgres.start(settings.data_dir, say=log.info, clock=clock)
+    learn(cluster.url)
     keeper = asyncio.create_task(cluster.keep(say=log.warning), name="embedded PostgreSQL")
     try:
         yield cluster.url

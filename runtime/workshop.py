@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
@@ -15,7 +16,7 @@ from core.records import RunRecord
 from core.registry import Assembly
 from core.settings import Settings
 from core.tooling import DELEGATE, AgentSpec, ToolSpec
-from runtime.delegation import Delegate, Delegations
+from runtime.delegation import Brought, Delegate, Delegations
 from runtime.drive import Drive
 from runtime.foreign import ForeignStream
 from runtime.gates import bounds_of, run_hooks
@@ -90,9 +91,11 @@ class Workshop:
         delegations = None
         if agent.delegates:
             runs = SubRuns(run, writer, ledger, recalled, self._parts.clock)
-            delegations = Delegations(
-                ctx.limits, ledger, recalled, runs, lambda name: self._delegate(name, prompt_of)
-            )
+
+            def delegate_of(name: str) -> Delegate:
+                return self._delegate(name, prompt_of, lambda one: self._brought(run, one, ledger))
+
+            delegations = Delegations(ctx.limits, ledger, recalled, runs, delegate_of)
         return Drive(
             run=run,
             ctx=dataclasses.replace(
@@ -182,7 +185,10 @@ class Workshop:
     # Helpers ----------------------------------------------------------------------------
 
     def _delegate(
-        self, name: str, prompt_of: Callable[[AgentSpec], Sequence[PromptPart]]
+        self,
+        name: str,
+        prompt_of: Callable[[AgentSpec], Sequence[PromptPart]],
+        brought_to: Callable[[AgentSpec], Brought],
     ) -> Delegate:
         agent, parts = self.agent(name), self._parts
         return Delegate(
@@ -191,6 +197,19 @@ class Workshop:
             approval_tools(parts.assembly, agent),
             prompt_of(agent),
             limits_of(parts.settings, agent),
+            functools.partial(brought_to, agent),
+        )
+
+    def _brought(self, run: RunRecord, agent: AgentSpec, ledger: Ledger) -> Brought:
+        """Return what extensions bring to a sub-run of this agent; the budget is the run's."""
+        parts = self._parts
+        tokens = limits_of(parts.settings, self.agent(run.agent), run.input.get("limits")).tokens
+        limits = dataclasses.replace(limits_of(parts.settings, agent), tokens=tokens)
+        return Brought(
+            model=self.model(run, agent),
+            hooks=run_hooks(parts.assembly, run, owner_of(run).user_name, agent.name),
+            policies=run_policies(parts.assembly.policies, agent),
+            bounds=bounds_of(limits, ledger),
         )
 
     def _context(
