@@ -107,6 +107,8 @@ async def test_a_changed_answer_is_all_that_is_ever_shown_and_an_observer_does_n
     assert "4711" not in json.dumps([dict(one.data) for one in events])
     assert "4711" not in str(await ground.history(submitted.session_id))
     assert named(events, "thinking_token")[0]["content"] == "Hm."
+    # Both would take runs of this database.
+    await ground.environment.drain()
     watched = Bench(bench.url, bench.folder, bench.provider, bench.stack, bench.server)
     use(watched, ("model_request.after", lambda event: answers.append(event.text)), observes=True)
     other = await watched.open()
