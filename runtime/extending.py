@@ -22,6 +22,7 @@ from core.errors import ConfigError, Fault
 from core.log import get_logger
 from core.masking import mask
 from core.registry import Registry
+from runtime.naming import known_or_none, nearest
 from runtime.services import collecting
 
 log = get_logger(__name__)
@@ -260,7 +261,7 @@ def _called(registry: Registry, problem: str, action: Callable[[], Any]) -> Any:
         log.debug("extension failed", exc_info=error, extra={"kv": {"where": where}})
         told = mask(f"{type(error).__name__}: {error}")
         what = f"{problem}: {told}{_line_of(error, where)}."
-        registry.faults.append(Fault(where, what, _cure_of(error)))
+        registry.faults.append(Fault(where, what, _no_door(registry, error) or _cure_of(error)))
         return _FAILED
     if inspect.iscoroutine(result):
         result.close()
@@ -277,6 +278,14 @@ def _line_of(error: BaseException, where: str) -> str:
         if frame.filename.replace("\\", "/").endswith(ending):
             return f" (line {frame.lineno})"
     return ""
+
+
+def _no_door(registry: Registry, error: BaseException) -> str:
+    """Return the cure of calling something that the registry does not have, or nothing."""
+    if not isinstance(error, AttributeError) or error.obj is not registry:
+        return ""
+    doors = [name for name in dir(registry) if name.startswith("register_")]
+    return f"{nearest(error.name, doors)}{known_or_none(doors, 'ways to register')}"
 
 
 def _cure_of(error: BaseException) -> str:
