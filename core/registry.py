@@ -113,6 +113,8 @@ class Registry:
     """Extensions whose `setup` ran, in order."""
     disabled: list[str] = field(default_factory=list[str])
     """Extensions that say of themselves that they are switched off."""
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    """The file of each extension that was to be imported, by name."""
     where: str = "?"
     """The file whose `setup` is running."""
     extension: str = "?"

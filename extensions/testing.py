@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -25,22 +25,22 @@ from typing import Any, Final, Literal
 import extensions.core.extension
 from api.ext import faults_of
 from core.clock import Clock, FakeClock, SystemClock
-from core.errors import ConfigError, Fault
+from core.errors import Fault
 from core.ids import new_id
-from core.ports import FileStore
+from core.ports import FileStore, Models
 from core.principal import Principal
 from core.records import RunRecord
 from core.registry import Assembly, Registry
 from core.settings import Settings, load_settings
 from core.tooling import AgentSpec, ToolSpec
 from core.types import Mode, UserId, WorkspaceId
+from providers.registry import ModelRegistry
 from providers.scripted import Call, Request, ScriptedModel, Turn, call, say
 from runtime import extending
 from runtime.commands import ChatCommand, Upload
+from runtime.composing import composed, file_stores
 from runtime.memory import MemoryRuntime, RunLog
 from runtime.outcome import Question, Result, ToolResult, question_of, result_of
-from runtime.registry import assemble
-from sandbox.files import FileLimits, LocalFileStores
 
 __all__ = [
     "Call",
@@ -64,7 +64,6 @@ Setup = Callable[[Registry], None]
 Source = Path | str | ModuleType | Setup
 """The folder of an extension, its module, or its function `setup`."""
 
-_MEGABYTE: Final = 1 << 20
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -102,12 +101,8 @@ def load(*sources: Source, settings: Mapping[str, str] = _NO_SETTINGS) -> Extens
     for name in registry.disabled:
         cure = "Pass settings={…} that switch it on."
         faults.append(Fault(name, "is switched off: its enabled() gives False.", cure))
-    try:
-        assembly = assemble(registry, loaded.hitl_tools, extensions=registry.extensions)
-    except ConfigError as error:
-        raise ConfigError([*faults, *error.faults]) from None
-    if faults:
-        raise ConfigError(faults)
+    # The models were never asked, so there is nothing of them to close.
+    assembly, _ = composed(loaded, SystemClock(), registry, faults)
     names = tuple(registry.extensions)
     return Extension(names, assembly.tools, assembly.agents, assembly, dict(settings))
 
@@ -156,7 +151,7 @@ class User:
 class Runner:
     """A conversation with an agent. Messages go into one session unless a new one is asked for."""
 
-    def __init__(self, runtime: MemoryRuntime, model: ScriptedModel, user: User) -> None:
+    def __init__(self, runtime: MemoryRuntime, model: ScriptedModel | None, user: User) -> None:
         """Take what `running` has put together."""
         self._runtime, self._model, self._user = runtime, model, user
         self._session = new_id()
@@ -252,7 +247,7 @@ class Runner:
         return self._runtime.journal.log(self._run.id)
 
     def _result(self) -> Result:
-        if self._model.fault is not None:
+        if self._model is not None and self._model.fault is not None:
             raise self._model.fault
         assert self._run is not None
         return result_of(self._run, self._log())
@@ -261,7 +256,7 @@ class Runner:
 @asynccontextmanager
 async def running(
     source: Source | Extension,
-    model: ScriptedModel,
+    model: ScriptedModel | None = None,
     *,
     settings: Mapping[str, str] = _NO_SETTINGS,
     user: User | None = None,
@@ -271,7 +266,9 @@ async def running(
 
     Args:
         source: what `load` takes or has returned.
-        model: what the agents ask; all of its replies must be asked for.
+        model: what the agents ask; all of its replies must be asked for. Missing: the model that
+            the settings name, with `MODEL_PROVIDER` one that an extension makes; the demo model
+            where they name none.
         settings: as for `load`; of no use where that was called already.
         user: who talks to the agent.
         clock: the time that tools see; a `FakeClock` stands still until it is moved.
@@ -283,14 +280,22 @@ async def running(
     extension = source if isinstance(source, Extension) else load(source, settings=settings)
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         chosen = _settings(extension.settings, Path(folder))
-        limits = FileLimits(
-            file=chosen.max_upload_mb * _MEGABYTE, project=chosen.project_quota_mb * _MEGABYTE
-        )
-        stores = LocalFileStores(chosen.data_dir, limits)
-        who = user or User()
-        runtime = MemoryRuntime(
-            chosen, model, extension.assembly, stores, clock or SystemClock(), who.preferences
-        )
-        async with runtime:
+        who, time = user or User(), clock or SystemClock()
+        async with AsyncExitStack() as stack:
+            models: Models = model or _configured(stack, chosen, time, extension.assembly)
+            runtime = await stack.enter_async_context(
+                MemoryRuntime(
+                    chosen, models, extension.assembly, file_stores(chosen), time, who.preferences
+                )
+            )
             yield Runner(runtime, model, who)
-    assert not model.left, f"nobody asked the model for {model.left!r}"
+    if model is not None:
+        assert not model.left, f"nobody asked the model for {model.left!r}"
+
+
+def _configured(
+    stack: AsyncExitStack, settings: Settings, clock: Clock, assembly: Assembly
+) -> ModelRegistry:
+    models = ModelRegistry(settings, clock, assembly.model_providers)
+    stack.push_async_callback(models.aclose)
+    return models

@@ -104,6 +104,7 @@ def load_module(registry: Registry, module: ModuleType, name: str, where: str) -
         where: its file as people know it.
     """
     registry.where, registry.extension = where, name
+    registry.places[name] = where
     with collecting():
         _set_up(registry, module)
 
@@ -193,6 +194,7 @@ def _is_taken(name: str) -> bool:
 
 def _load_one(registry: Registry, here: Found) -> None:
     registry.where, registry.extension = here.where, here.name
+    registry.places[here.name] = here.where
     module = _called(registry, "cannot be imported", lambda: _imported(here))
     if isinstance(module, ModuleType):
         _set_up(registry, module)

@@ -245,7 +245,7 @@ class _Builder:
             return None
         except Exception as error:  # boundary: an extension's code; all faults are told together
             told = mask(f"{type(error).__name__}: {error}")
-            self._note(spec, f"Its factory fails: {told}", "Correct it; it takes the services.")
+            self._note(spec, f"Its factory fails: {told}.", "Correct it; it takes the services.")
             return None
         if not isinstance(instance, AgentMiddleware):
             cure = "Return an instance of a subclass of langchain's AgentMiddleware."

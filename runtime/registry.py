@@ -248,7 +248,7 @@ def _references(
         name = item if isinstance(item, str) else _declared_name(item)
         if name not in tools:
             what = f"{field} names {name!r}, which is no registered tool."
-            cure = nearest(name, tools) or "Register it with registry.register_tool."
+            cure = nearest(name, tools).strip() or "Register it with registry.register_tool."
             faults.append(Fault(place, what, cure))
         elif name not in names:
             names.append(name)

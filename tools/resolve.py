@@ -9,6 +9,7 @@ import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -38,7 +39,7 @@ def resolve(function: Callable[..., Any], where: str) -> tuple[ToolSpec | None, 
     Returns:
         The tool, or None with everything that is wrong with it.
     """
-    place = f"{where}: {_located(function)}"
+    place = f"{where}: {_located(function, where)}"
     faults: list[Fault] = []
     declaration = _declaration(function, place, faults)
     name = declaration.name or getattr(function, "__name__", "?")
@@ -91,10 +92,16 @@ def _spec(
     )
 
 
-def _located(function: Callable[..., Any]) -> str:
+def _located(function: Callable[..., Any], where: str) -> str:
+    """Return name and line of a function; its file too where that is another one."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__qualname__", repr(function))
-    return f"{code.co_filename}:{code.co_firstlineno} ({name})" if code else name
+    if code is None:
+        return name
+    file = Path(code.co_filename)
+    known = f"{file.parent.name}/{file.name}"
+    line = f"line {code.co_firstlineno}"
+    return f"{name} ({line})" if where.endswith(known) else f"{name} ({known}, {line})"
 
 
 def _declaration(function: Callable[..., Any], place: str, faults: list[Fault]) -> ToolDeclaration:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
-from server import extensions, skeleton
+from runtime import extending
+from server import skeleton
 from server.skeleton import FILES, write
 from tests.support.extension_folders import add, forgotten
 from tests.support.process import ROOT, command, environment
@@ -43,31 +44,31 @@ def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_writes_a_folder_and_says_what_to_do_next(place: Path) -> None:
-    made = command("extension", "new", "airdesk", "--path", str(place / "mine"))
+    made = command("extension", "new", "windmill", "--path", str(place / "mine"))
     assert made.returncode == 0, made.stderr
-    assert made.stdout.strip() == str(place / "mine" / "airdesk")
-    assert names_in(place / "mine") == ["airdesk"]
-    assert names_in(place / "mine" / "airdesk") == [
-        "README.md", "__init__.py", "extension.py", "test_airdesk.py",
+    assert made.stdout.strip() == str(place / "mine" / "windmill")
+    assert names_in(place / "mine") == ["windmill"]
+    assert names_in(place / "mine" / "windmill") == [
+        "README.md", "__init__.py", "extension.py", "test_windmill.py",
     ]  # fmt: skip
     for step in (
         f"GW_EXTENSIONS_PATH={place / 'mine'}",
-        f"pytest {place / 'mine' / 'airdesk'}",
+        f"pytest {place / 'mine' / 'windmill'}",
         "graphwright serve",
-        'chat --agent airdesk -m \'airdesk_find {"topic": "hours"}\'',
+        'chat --agent windmill -m \'windmill_find {"topic": "hours"}\'',
     ):
         assert step in made.stderr
 
 
 def test_what_it_writes_passes_its_own_tests_by_plain_pytest_and_is_loaded(place: Path) -> None:
-    write("airdesk", place / "mine", ())
-    ran = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "mine/airdesk", cwd=place)
+    write("windmill", place / "mine", ())
+    ran = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "mine/windmill", cwd=place)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "3 passed" in ran.stdout
     listed = command("extension", "list", settings={"GW_EXTENSIONS_PATH": str(place / "mine")})
     assert listed.returncode == 0, listed.stderr
-    [line] = [line for line in listed.stdout.splitlines() if line.startswith("airdesk")]
-    assert line.split() == ["airdesk", "loaded", "agents:", "airdesk;", "tools:", "airdesk_find"]
+    [line] = [line for line in listed.stdout.splitlines() if line.startswith("windmill")]
+    assert line.split() == ["windmill", "loaded", "agents:", "windmill;", "tools:", "windmill_find"]
 
 
 @pytest.mark.parametrize("name", ["b", "a_very_long_name_that_is_just_allowed_01"])
@@ -119,18 +120,18 @@ def test_a_name_that_will_not_do_is_refused_before_anything_is_written(
 
 
 def test_a_name_that_another_folder_has_is_refused(place: Path) -> None:
-    add(place / "other", "airdesk", "def setup(registry): pass\n")
+    add(place / "other", "windmill", "def setup(registry): pass\n")
     with pytest.raises(Invalid, match="is there already; nothing is overwritten"):
-        write("airdesk", place / "mine", [place / "other"])
-    add(place / "other", "maker", "def setup(registry):\n    registry.register_agent('airhelp')\n")
-    with pytest.raises(Invalid, match="an agent 'airhelp' already"):
-        write("airhelp", place / "mine", [place / "other"])
+        write("windmill", place / "mine", [place / "other"])
+    add(place / "other", "maker", "def setup(registry):\n    registry.register_agent('windhelp')\n")
+    with pytest.raises(Invalid, match="an agent 'windhelp' already"):
+        write("windhelp", place / "mine", [place / "other"])
     assert names_in(place) == ["other"]
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "dangling link"])
 def test_nothing_is_ever_overwritten(place: Path, kind: str) -> None:
-    target = place / "airdesk"
+    target = place / "windmill"
     match kind:
         case "file":
             target.write_text("mine")
@@ -139,8 +140,8 @@ def test_nothing_is_ever_overwritten(place: Path, kind: str) -> None:
         case _:
             target.symlink_to(place / "nowhere")
     with pytest.raises(Invalid, match="is there already"):
-        write("airdesk", place, ())
-    assert names_in(place) == ["airdesk"]
+        write("windmill", place, ())
+    assert names_in(place) == ["windmill"]
     assert (
         target.is_symlink() or target.read_text() == "mine"
         if kind != "folder"
@@ -156,7 +157,7 @@ def test_a_failure_half_way_leaves_nothing(
         (place / "mine").mkdir()
     monkeypatch.setitem(FILES, "missing.tmpl", "missing.py")
     with pytest.raises(FileNotFoundError):
-        write("airdesk", place / "mine", ())
+        write("windmill", place / "mine", ())
     assert names_in(place) == (["mine"] if left else [])
     assert not left or names_in(place / "mine") == []
 
@@ -173,13 +174,13 @@ def test_a_folder_that_will_not_do_is_refused_with_the_cure(place: Path) -> None
         ("a:b", "in its name"),
     ):
         with pytest.raises(Invalid, match=told):
-            write("airdesk", place / folder, ())
+            write("windmill", place / folder, ())
     assert names_in(place / "real") == []
 
 
 def test_the_line_for_dotenv_keeps_the_folders_that_are_named_already(place: Path) -> None:
     (place / "one").mkdir()
-    made = write("airdesk", place / "two", [place / "one"])
+    made = write("windmill", place / "two", [place / "one"])
     assert made.dotenv == f"GW_EXTENSIONS_PATH={place / 'one'}{os.pathsep}{place / 'two'}"
     assert write("birdesk", place / "two", [place / "two"]).dotenv == ""
 
@@ -189,8 +190,8 @@ def test_in_an_installed_package_the_folder_has_to_be_named(
 ) -> None:
     monkeypatch.setattr(skeleton, "checkout", lambda: None)
     with pytest.raises(Invalid, match="--path FOLDER"):
-        write("airdesk", None, ())
-    made = write("airdesk", place, ())
+        write("windmill", None, ())
+    made = write("windmill", place, ())
     assert made.chat.startswith("graphwright chat")
 
 
@@ -200,10 +201,10 @@ def test_in_a_checkout_it_goes_into_the_room_of_extensions(
     room = place / "checkout" / "extensions"
     room.mkdir(parents=True)
     (place / "checkout" / "pyproject.toml").write_text("")
-    monkeypatch.setattr(extensions, "BUNDLED", room)
-    made = write("airdesk", None, ())
-    assert made.place == room / "airdesk"
-    assert (made.dotenv, made.test) == ("", "make test ARGS=extensions/airdesk")
+    monkeypatch.setattr(extending, "BUNDLED", room)
+    made = write("windmill", None, ())
+    assert made.place == room / "windmill"
+    assert (made.dotenv, made.test) == ("", "make test ARGS=extensions/windmill")
 
 
 def test_the_list_tells_faults_with_file_and_cure_and_touches_no_database(place: Path) -> None:

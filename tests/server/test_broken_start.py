@@ -1,0 +1,96 @@
+"""A start with a broken set of extensions, by the real commands: told whole, nothing touched."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.test_extension_places import BROKEN
+from tests.support.extension_folders import add
+from tests.support.process import command
+
+pytestmark = pytest.mark.req("EXT-05")
+
+NEEDED = {
+    "bad name": "Bad-Name",
+    "clash with a built-in": "built_in",
+    "missing docstring": "silent",
+    "unknown tool": "unknown_tool",
+    "cycle of services": "circle",
+    "order cycle of middleware": "mw_circle",
+    "unknown target": "mw_target",
+    "approval tool not bound": "not_bound",
+    "import error": "import_error",
+    "validate_config": "wrong_config",
+    "hook with a wrong signature": "hook_shape",
+}
+"""What a start has to find, and where the set has it; the symbolic link is put beside it."""
+
+PLACE = re.compile(r"^  (?P<where>\S.*)\n    Cure: (?P<cure>\S.*)$", re.MULTILINE)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """The folder of the broken set, with one extension in it that is sound."""
+    folder = tmp_path / "mine"
+    for name, (code, _) in BROKEN.items():
+        add(folder, name, code)
+    (folder / "linked").symlink_to(tmp_path)
+    add(folder, "sound", "def setup(registry):\n    registry.register_agent('sound')\n")
+    return folder
+
+
+@pytest.fixture
+def nobody() -> Iterator[int]:
+    """A port that is taken and that nobody listens at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def test_the_set_has_everything_that_a_start_has_to_find() -> None:
+    assert set(NEEDED.values()) <= set(BROKEN)
+
+
+@pytest.mark.parametrize("place", ["a server that is away", "embedded"])
+def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
+    mine: Path, nobody: int, place: str
+) -> None:
+    settings = {"GW_EXTENSIONS_PATH": str(mine), "GW_DATA_DIR": str(mine.parent / "data")}
+    if place != "embedded":
+        settings["DATABASE_URL"] = f"postgresql://nobody@127.0.0.1:{nobody}/none"
+    ended = command("serve", "--port", "0", settings=settings)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stdout == ""
+    told = [found["where"] for found in PLACE.finditer(ended.stderr)]
+    expected = len(BROKEN) + 1
+    assert f"The configuration has {expected} faults; nothing was started." in ended.stderr
+    assert len(told) == expected, ended.stderr
+    for name in [*BROKEN, "linked"]:
+        assert [line for line in told if line.startswith(f"mine/{name}")], name
+    assert told == sorted(told, key=lambda line: line.split(":")[0])
+    assert "mine/sound" not in ended.stderr
+    for unwanted in ("Traceback", "abcdef123456", "Unavailable", str(mine.parent)):
+        assert unwanted not in ended.stderr
+    assert not (mine.parent / "data").exists()
+
+
+def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
+    data = mine.parent / "data"
+    settings = {"GW_EXTENSIONS_PATH": str(mine), "GW_DATA_DIR": str(data)}
+    listed = command("extension", "list", settings=settings)
+    assert listed.returncode == 3
+    states = {line.split()[0]: line.split()[1] for line in listed.stdout.splitlines()}
+    # What may not be imported at all has no name; the list of faults has it.
+    assert {name for name, state in states.items() if state == "faulty"} == set(BROKEN) - {
+        "Bad-Name"
+    }
+    assert (states["sound"], states["core"], states["context_demo"]) == (
+        "loaded", "loaded", "disabled",
+    )  # fmt: skip
+    assert f"The configuration has {len(BROKEN) + 1} faults" in listed.stderr
+    assert not data.exists()
