@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,7 +17,7 @@ from core.clock import Clock
 from core.errors import Invalid, NoPendingInterrupt, NotFound
 from core.events import Event, InterruptResolved, UserMessage, dump
 from core.ids import new_id
-from core.ports import FileEntry, FileStore, FileStores, Grants, Models
+from core.ports import Begun, CallJournal, FileEntry, FileStore, FileStores, Grants, Models
 from core.principal import Principal
 from core.records import (
     InterruptRecord,
@@ -120,6 +121,21 @@ class MemoryGrants:
         self._names.setdefault(where, set()).add(tool)
 
 
+class NoCalls:
+    """Notes nothing: no process dies here; implements `core.ports.CallJournal`."""
+
+    async def begin(self, key: str, tool: str, *, agreed: int) -> Begun:
+        """Let every call begin."""
+        del key, tool, agreed
+        return Begun()
+
+    async def end(self, key: str, outcome: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    async def withdraw(self, key: str) -> None:
+        """Do nothing."""
+
+
 class MemoryKeeping:
     """Keeps threads, preferences and permissions; implements `runtime.keeping.Keeping`."""
 
@@ -136,8 +152,14 @@ class MemoryKeeping:
         """Return what is known of a run."""
         return Before(PROJECT, self._preferences, self._journal.log(run.id).recalled())
 
-    def checkpointer(self) -> Any:
+    def calls(self, run: RunRecord, clock: Clock) -> CallJournal:
+        """Return a journal that notes nothing."""
+        del run, clock
+        return NoCalls()
+
+    def checkpointer(self, claim: RunRecord | None = None) -> Any:
         """Return the one checkpointer."""
+        del claim  # nobody else is there
         return self._saver
 
 

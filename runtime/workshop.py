@@ -79,7 +79,7 @@ class Workshop:
         before = await self._keeping.before(run)
         recalled = before.recalled
         writer.buffer.partials.update(recalled.spoken)
-        sink = RunSink(writer.buffer)
+        sink = RunSink(writer.buffer, recalled.begun)
         ledger = Ledger(run, self._parts.clock, recalled.usage)
         agent = self.agent(run.agent)
         shelf = await self._parts.skills.shelf(owner_of(run))
@@ -104,7 +104,7 @@ class Workshop:
                 files=SkilledFiles(ctx.files, shelf),
                 delegation=delegations,
             ),
-            thread=await self.thread(agent, run.session_id, run.id),
+            thread=await self.thread(agent, run.session_id, run),
             writer=writer,
             sink=sink,
             ledger=ledger,
@@ -132,19 +132,21 @@ class Workshop:
         """
         return skill_parts(self.agent(agent), await self._parts.skills.shelf(principal))
 
-    async def thread(self, agent: AgentSpec, session_id: str, run_id: str | None = None) -> Thread:
+    async def thread(
+        self, agent: AgentSpec, session_id: str, run: RunRecord | None = None
+    ) -> Thread:
         """Return a session's thread, with a checkpointer of its own.
 
         Args:
             agent: whose graph is used.
             session_id: whose thread it is.
-            run_id: the run that is carried out, if one is.
+            run: the run that is carried out, if one is; what is written stands under its claim.
         """
         await graphs_loaded()
         from graphs.agent import agent_graph
 
-        foreign = run_id if agent.graph is not None else None
-        return Thread(agent_graph(agent, self._keeping.checkpointer()), session_id, foreign)
+        foreign = run.id if run is not None and agent.graph is not None else None
+        return Thread(agent_graph(agent, self._keeping.checkpointer(run)), session_id, foreign)
 
     def model(self, run: RunRecord, agent: AgentSpec) -> ModelHandle:
         """Return a run's model, behind the agent's gateway where it has one.
@@ -235,6 +237,7 @@ class Workshop:
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
             grants=self._keeping.grants,
+            calls=self._keeping.calls(run, parts.clock),
             files=parts.stores.open(principal, project_id, run.session_id),
             archive=parts.stores.archive(principal, project_id),
             usage=ledger,

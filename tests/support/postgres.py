@@ -23,6 +23,7 @@ from storage.database import Database
 from storage.embedded import EmbeddedPostgres
 from storage.migrate import migrate
 from storage.postgres.home import ADMIN, find_home
+from storage.sealing import Keys
 
 FOLDER = pytest.StashKey[Path]()
 
@@ -52,6 +53,11 @@ def apart(work: Coroutine[Any, Any, Any]) -> Any:
         return thread.submit(asyncio.run, work).result()
 
 
+def some_keys() -> Keys:
+    """Return the encryption keys of all test databases."""
+    return Keys([b"k" * 32], lambda: None)
+
+
 def with_database(url: str, name: str) -> str:
     """Return the address of another database of the same server."""
     head, _, tail = url.partition("@/")
@@ -65,11 +71,15 @@ def execute(url: str, statement: sql.Composable | str, values: tuple[Any, ...] =
         return cursor.fetchall() if cursor.description else []
 
 
-def hurry(folder: Path) -> None:
-    """Let the test server not wait for the disk: its data is thrown away."""
-    home = find_home(folder)
+def administration(config: pytest.Config) -> str:
+    """Return the address under which the test server's administrator works."""
+    home = find_home(config.stash[FOLDER] / "data")
     assert home is not None
-    admin = home.url(role=ADMIN, database="postgres")
+    return home.url(role=ADMIN, database="postgres")
+
+
+def hurry(admin: str) -> None:
+    """Let the test server not wait for the disk: its data is thrown away."""
     for setting in ("fsync", "full_page_writes", "synchronous_commit"):
         execute(admin, f"ALTER SYSTEM SET {setting} = off")
     execute(admin, "SELECT pg_reload_conf()")
@@ -82,14 +92,14 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[str]:
     server = apart(EmbeddedPostgres.start(folder, say=lambda _: None))
     try:
         apart(migrate(server.url))
-        hurry(folder)
+        hurry(administration(request.config))
         yield server.url
     finally:
         apart(server.leave())
 
 
 @pytest.fixture
-def database_url(postgres: str) -> Iterator[str]:
+def database_url(postgres: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a fresh, migrated database."""
     server = with_database(postgres, "postgres")
     name = f"test_{new_id().replace('-', '')}"
@@ -101,12 +111,14 @@ def database_url(postgres: str) -> Iterator[str]:
         ),
     )
     yield with_database(postgres, name)
+    # Only an administrator may stop the server's own processes, should one clean up in it.
+    server = administration(request.config)
     execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh, migrated database, opened."""
-    opened = await Database.open(database_url, pool_size=8)
+    opened = await Database.open(database_url, pool_size=8, keys=some_keys())
     yield opened
     await opened.close()
