@@ -1,6 +1,7 @@
 """Carries out one tool call: checks, time limit, and whatever the function does, as an outcome.
 
 Nothing a tool does ends the run: neither exceptions of any kind nor results of any kind or size.
+A question that it asks by LangGraph's `interrupt` reaches the user, and its answer the tool.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import asyncio
 import functools
 from collections.abc import Mapping
 from typing import Any
+
+from langgraph.errors import GraphBubbleUp
 
 from core.errors import RequestError, ToolDenied, ToolError, ToolFailed, ToolTimeout
 from core.log import get_logger
@@ -46,6 +49,7 @@ async def attempt(
 
     Raises:
         ToolError, RequestError: how it failed, fit to be shown to the model.
+        GraphBubbleUp: it asks a person.
     """
     return await _within(spec.timeout or timeout, spec, spec.validate(args), ctx)
 
@@ -75,6 +79,9 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
     outcome, error = task.result()
     if outcome is not None:
         return outcome
+    if isinstance(error, GraphBubbleUp):
+        # The tool asks a person itself, by LangGraph's `interrupt`.
+        raise error
     if isinstance(error, ToolError | RequestError):
         error.message = told(error)
         raise error
