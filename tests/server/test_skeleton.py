@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
-from server import extensions, skeleton
+from runtime import extending
+from server import skeleton
 from server.skeleton import FILES, write
 from tests.support.extension_folders import add, forgotten
 from tests.support.process import ROOT, command, environment
@@ -200,7 +201,7 @@ def test_in_a_checkout_it_goes_into_the_room_of_extensions(
     room = place / "checkout" / "extensions"
     room.mkdir(parents=True)
     (place / "checkout" / "pyproject.toml").write_text("")
-    monkeypatch.setattr(extensions, "BUNDLED", room)
+    monkeypatch.setattr(extending, "BUNDLED", room)
     made = write("airdesk", None, ())
     assert made.place == room / "airdesk"
     assert (made.dotenv, made.test) == ("", "make test ARGS=extensions/airdesk")
