@@ -8,15 +8,17 @@
             result = await runner.ask("What is a fan?", agent="my_agent")
         assert result.answer == "A fan moves air."
 
-The agent, its graph, approvals, files, services and every check are the product's own; the model
-alone is a script. `docs/howto/extension.md` shows all of it at work.
+The agent, its graph, approvals, files, services, middleware, hooks, policies, components, delegates
+and every check are the product's own; the model alone is a script. `docs/howto/extension.md` shows
+all of it at work. There is no server, so routes are checked and not called; and no database, so
+`#session:` and what the product keeps beyond the runs of a test are not there.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -34,13 +36,13 @@ from core.registry import Assembly, Registry
 from core.settings import Settings, load_settings
 from core.tooling import AgentSpec, ToolSpec
 from core.types import Mode, UserId, WorkspaceId
+from providers.registry import ModelRegistry
 from providers.scripted import Call, Request, ScriptedModel, Turn, call, say
 from runtime import extending
 from runtime.commands import ChatCommand, Upload
+from runtime.composing import composed, file_stores
 from runtime.memory import MemoryRuntime, RunLog
 from runtime.outcome import Question, Result, ToolResult, question_of, result_of
-from runtime.registry import assemble
-from sandbox.files import FileLimits, LocalFileStores
 
 __all__ = [
     "Call",
@@ -64,7 +66,12 @@ Setup = Callable[[Registry], None]
 Source = Path | str | ModuleType | Setup
 """The folder of an extension, its module, or its function `setup`."""
 
-_MEGABYTE: Final = 1 << 20
+_UNNAMED: Final = "tested"
+"""What an extension is called that is a function of a test."""
+
+_NETWORK: Final = "openai"
+"""The provider of which nothing is asked in tests."""
+
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -102,12 +109,7 @@ def load(*sources: Source, settings: Mapping[str, str] = _NO_SETTINGS) -> Extens
     for name in registry.disabled:
         cure = "Pass settings={…} that switch it on."
         faults.append(Fault(name, "is switched off: its enabled() gives False.", cure))
-    try:
-        assembly = assemble(registry, loaded.hitl_tools, extensions=registry.extensions)
-    except ConfigError as error:
-        raise ConfigError([*faults, *error.faults]) from None
-    if faults:
-        raise ConfigError(faults)
+    assembly, _ = composed(loaded, SystemClock(), registry, faults)
     names = tuple(registry.extensions)
     return Extension(names, assembly.tools, assembly.agents, assembly, dict(settings))
 
@@ -127,9 +129,12 @@ def _load_one(registry: Registry, source: Path | ModuleType | Setup) -> None:
         name = file.parent.name if file.stem == "extension" else file.stem
         extending.load_module(registry, source, name, f"{file.parent.name}/{file.name}")
     else:
-        module = ModuleType("tested")
+        of = str(getattr(source, "__module__", _UNNAMED))
+        module = ModuleType(of)
         vars(module)["setup"] = source
-        extending.load_module(registry, module, "tested", getattr(source, "__module__", "tested"))
+        *_, folder, last = "", *of.split(".")
+        name = folder if last == "extension" and folder else _UNNAMED
+        extending.load_module(registry, module, name, of)
 
 
 def _settings(given: Mapping[str, str], data_dir: Path) -> Settings:
@@ -156,7 +161,7 @@ class User:
 class Runner:
     """A conversation with an agent. Messages go into one session unless a new one is asked for."""
 
-    def __init__(self, runtime: MemoryRuntime, model: ScriptedModel, user: User) -> None:
+    def __init__(self, runtime: MemoryRuntime, model: ScriptedModel | None, user: User) -> None:
         """Take what `running` has put together."""
         self._runtime, self._model, self._user = runtime, model, user
         self._session = new_id()
@@ -252,7 +257,7 @@ class Runner:
         return self._runtime.journal.log(self._run.id)
 
     def _result(self) -> Result:
-        if self._model.fault is not None:
+        if self._model is not None and self._model.fault is not None:
             raise self._model.fault
         assert self._run is not None
         return result_of(self._run, self._log())
@@ -261,7 +266,7 @@ class Runner:
 @asynccontextmanager
 async def running(
     source: Source | Extension,
-    model: ScriptedModel,
+    model: ScriptedModel | None = None,
     *,
     settings: Mapping[str, str] = _NO_SETTINGS,
     user: User | None = None,
@@ -271,26 +276,40 @@ async def running(
 
     Args:
         source: what `load` takes or has returned.
-        model: what the agents ask; all of its replies must be asked for.
+        model: what the agents ask; all of its replies must be asked for. Where missing, the model
+            of the extension's own provider is asked that `MODEL_PROVIDER` in `settings` names.
         settings: as for `load`; of no use where that was called already.
         user: who talks to the agent.
         clock: the time that tools see; a `FakeClock` stands still until it is moved.
 
     Raises:
-        ConfigError: a fault of the extension, or a service that cannot start.
+        ConfigError: a fault of the extension, a service that cannot start, or no model.
         AssertionError: the model was not asked for all of its replies.
     """
     extension = source if isinstance(source, Extension) else load(source, settings=settings)
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         chosen = _settings(extension.settings, Path(folder))
-        limits = FileLimits(
-            file=chosen.max_upload_mb * _MEGABYTE, project=chosen.project_quota_mb * _MEGABYTE
-        )
-        stores = LocalFileStores(chosen.data_dir, limits)
-        who = user or User()
-        runtime = MemoryRuntime(
-            chosen, model, extension.assembly, stores, clock or SystemClock(), who.preferences
-        )
-        async with runtime:
-            yield Runner(runtime, model, who)
-    assert not model.left, f"nobody asked the model for {model.left!r}"
+        who, time = user or User(), clock or SystemClock()
+        async with AsyncExitStack() as stack:
+            models = model or await stack.enter_async_context(_own(chosen, extension, time))
+            runtime = MemoryRuntime(
+                chosen, models, extension.assembly, file_stores(chosen), time, who.preferences
+            )
+            yield Runner(await stack.enter_async_context(runtime), model, who)
+    assert model is None or not model.left, f"nobody asked the model for {model.left!r}"
+
+
+@asynccontextmanager
+async def _own(
+    settings: Settings, extension: Extension, clock: Clock
+) -> AsyncIterator[ModelRegistry]:
+    """Give the model of the extension's own provider; nothing else is asked without a script."""
+    if settings.model_provider == _NETWORK:
+        what = "There is no model: no script, and no provider of the extension is chosen."
+        cure = 'Pass a ScriptedModel(…), or settings={"MODEL_PROVIDER": "…"} with its name.'
+        raise ConfigError([Fault("running(…)", what, cure)])
+    models = ModelRegistry(settings, clock, extension.assembly.model_providers)
+    try:
+        yield models
+    finally:
+        await models.aclose()

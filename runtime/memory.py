@@ -29,6 +29,7 @@ from core.registry import Assembly
 from core.settings import Settings
 from core.types import RunKind, RunStatus
 from runtime.admission import Said
+from runtime.agents import Agents
 from runtime.answers import check_answer
 from runtime.commands import ChatCommand
 from runtime.engine import Engine
@@ -154,20 +155,26 @@ class MemoryRuntime:
         preferences: str = "",
     ) -> None:
         """Put the parts together; nothing runs yet."""
-        self._assembly, self._clock = assembly, clock
-        self._parts = Parts.of(settings, models, assembly, stores, clock)
+        # A copy: it is equipped here, and what was loaded may run again.
+        self._assembly, self._clock = dataclasses.replace(assembly), clock
+        self._parts = Parts.of(settings, models, self._assembly, stores, clock)
         self.journal = MemoryJournal()
         self._keeping = MemoryKeeping(self.journal, preferences)
         self.engine = Engine(Workshop(self._keeping, self._parts), self.journal, clock)
         self.services = Services(assembly.services)
 
     async def __aenter__(self) -> Self:
-        """Start the services.
+        """Start the services and make each agent's middleware.
 
         Raises:
-            ConfigError: one cannot start; those that did are closed again.
+            ConfigError: one cannot start or be made; those that did start are closed again.
         """
         await self.services.__aenter__()
+        try:
+            Agents(self._assembly, self.services).equip()
+        except BaseException:
+            await self.services.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(
