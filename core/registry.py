@@ -112,6 +112,8 @@ class Registry:
     extensions: list[str] = field(default_factory=list[str])
     """Extensions whose `setup` ran, in order."""
     disabled: list[str] = field(default_factory=list[str])
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    """The file of each extension that was found, as people know it, by its name."""
     """Extensions that say of themselves that they are switched off."""
     where: str = "?"
     """The file whose `setup` is running."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -22,6 +21,7 @@ from core.errors import ConfigError, Fault
 from core.log import get_logger
 from core.masking import mask
 from core.registry import Registry
+from runtime.blame import told
 from runtime.services import collecting
 
 log = get_logger(__name__)
@@ -147,8 +147,12 @@ def _look_at(registry: Registry, place: Path, found: dict[str, Found]) -> None:
 
 def _fault_of_place(place: Path) -> tuple[str, str] | None:
     """Return what is wrong with a folder and its cure, or nothing."""
-    if place.is_symlink() or any(path.is_symlink() for path in place.rglob("*")):
-        return "is or holds a symbolic link.", "Put the real files there."
+    if place.is_symlink():
+        return "is a symbolic link.", "Put the real folder there."
+    link = next((path for path in sorted(place.rglob("*")) if path.is_symlink()), None)
+    if link is not None:
+        what = f"holds a symbolic link: {link.relative_to(place)}."
+        return what, "Put the real file or folder there, or take it out."
     if not (place / _ENTRY).is_file():
         return f"has no {_ENTRY}.", f"Add {_ENTRY} with setup(registry), or remove the folder."
     return None
@@ -192,6 +196,7 @@ def _is_taken(name: str) -> bool:
 
 def _load_one(registry: Registry, here: Found) -> None:
     registry.where, registry.extension = here.where, here.name
+    registry.places[here.name] = here.where
     module = _called(registry, "cannot be imported", lambda: _imported(here))
     if isinstance(module, ModuleType):
         _set_up(registry, module)
@@ -256,8 +261,7 @@ def _called(registry: Registry, problem: str, action: Callable[[], Any]) -> Any:
         return _FAILED
     except (Exception, SystemExit) as error:  # boundary: foreign code must not end the start
         log.debug("extension failed", exc_info=error, extra={"kv": {"where": where}})
-        told = mask(f"{type(error).__name__}: {error}")
-        what = f"{problem}: {told}{_line_of(error, where)}."
+        what = f"{problem}: {told(error, where)}."
         registry.faults.append(Fault(where, what, _cure_of(error)))
         return _FAILED
     if inspect.iscoroutine(result):
@@ -266,15 +270,6 @@ def _called(registry: Registry, problem: str, action: Callable[[], Any]) -> Any:
         registry.faults.append(Fault(where, f"{problem}: it is asynchronous.", cure))
         return _FAILED
     return result
-
-
-def _line_of(error: BaseException, where: str) -> str:
-    """Return where in the extension it happened, when that is known."""
-    ending = where.rpartition(": ")[2].replace("\\", "/")
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename.replace("\\", "/").endswith(ending):
-            return f" (line {frame.lineno})"
-    return ""
 
 
 def _cure_of(error: BaseException) -> str:

@@ -51,8 +51,10 @@ def _explained(error: BaseException) -> int | None:
     from core.errors import ConfigError, GraphwrightError, Unavailable
 
     if isinstance(error, ConfigError):
-        say("The configuration has faults; nothing was started.")
-        for fault in error.faults:
+        count = len(error.faults)
+        many = "a fault" if count == 1 else f"{count} faults"
+        say(f"The configuration has {many}; nothing was started.")
+        for fault in sorted(error.faults, key=lambda fault: fault.where):
             say(f"\n  {fault.where}: {fault.what}\n    Cure: {fault.cure}")
         return CONFIGURATION
     if isinstance(error, GraphwrightError):

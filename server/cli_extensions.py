@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from server.cli_base import examples, run, say
 
 if TYPE_CHECKING:
+    from core.errors import Fault
     from core.registry import Registry
 
 commands = typer.Typer(
@@ -63,32 +65,37 @@ def new(
     ),
 )
 def list_extensions() -> None:
-    """List the extensions: loaded or disabled, with their agents, tools and services.
+    """List the extensions: loaded, disabled or faulty, with their agents, tools and services.
 
     Loads them as the server does and checks everything together; the database is not
     touched. Faults are told with file and cure, and end the command with 3.
     """
 
     async def work() -> None:
+        from api.ext import faults_of
         from core.clock import SystemClock
-        from core.registry import Registry
+        from core.errors import ConfigError
         from core.settings import load_settings
-        from runtime import extending
-        from server.bootstrap import checked
+        from runtime.composing import composed, registered
 
         settings = load_settings().settings
-        registry = Registry()
-        folders = (extending.BUNDLED, *settings.extensions_path)
-        extending.load(registry, folders, extending.installed())
-        for line in _lines(registry):
+        registry = registered(settings)
+        faults: Sequence[Fault] = ()
+        try:
+            further = faults_of(registry.routers)
+            _, models = composed(settings, SystemClock(), registry, further)
+            await models.aclose()
+        except ConfigError as error:
+            faults = error.faults
+        for line in _lines(registry, faults):
             typer.echo(line)
-        _, models = checked(settings, SystemClock())
-        await models.aclose()
+        if faults:
+            raise ConfigError(faults)
 
     run(work)
 
 
-def _lines(registry: Registry) -> list[str]:
+def _lines(registry: Registry, faults: Sequence[Fault]) -> list[str]:
     from server.skeleton import declared_tools
 
     said = {
@@ -96,10 +103,12 @@ def _lines(registry: Registry) -> list[str]:
         "tools": declared_tools(registry),
         "services": [(one.extension, one.name) for one in registry.services],
     }
-    width = max(map(len, [*registry.extensions, *registry.disabled]), default=0)
+    width = max(map(len, registry.places), default=0)
     lines: list[str] = []
-    for name in sorted([*registry.extensions, *registry.disabled]):
-        state = "loaded  " if name in registry.extensions else "disabled"
+    for name, where in sorted(registry.places.items()):
+        state = "disabled" if name in registry.disabled else "loaded  "
+        if any(f"{fault.where}: ".startswith(f"{where}: ") for fault in faults):
+            state = "faulty  "
         own = {kind: [one for by, one in all_of if by == name] for kind, all_of in said.items()}
         parts = [f"{kind}: {', '.join(names)}" for kind, names in own.items() if names]
         lines.append(f"{name:<{width}}  {state}  {'; '.join(parts)}".rstrip())

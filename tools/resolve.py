@@ -9,6 +9,7 @@ import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -38,7 +39,7 @@ def resolve(function: Callable[..., Any], where: str) -> tuple[ToolSpec | None, 
     Returns:
         The tool, or None with everything that is wrong with it.
     """
-    place = f"{where}: {_located(function)}"
+    place = f"{where}: {_located(function, where)}"
     faults: list[Fault] = []
     declaration = _declaration(function, place, faults)
     name = declaration.name or getattr(function, "__name__", "?")
@@ -91,10 +92,14 @@ def _spec(
     )
 
 
-def _located(function: Callable[..., Any]) -> str:
+def _located(function: Callable[..., Any], where: str) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__qualname__", repr(function))
-    return f"{code.co_filename}:{code.co_firstlineno} ({name})" if code else name
+    if code is None:
+        return name
+    file = Path(code.co_filename).parts[-2:]
+    shown = "" if Path(where).parts[-2:] == file else f"{'/'.join(file)}, "
+    return f"{shown}line {code.co_firstlineno}: {name}"
 
 
 def _declaration(function: Callable[..., Any], place: str, faults: list[Fault]) -> ToolDeclaration:
