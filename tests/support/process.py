@@ -116,14 +116,12 @@ class ServerProcess:
             self._changed.notify_all()
 
 
-def start_server(
-    data_dir: Path, *options: str, cwd: Path = ROOT, **settings: str
-) -> ServerProcess:
+def start_server(data_dir: Path, *options: str, cwd: Path = ROOT, **settings: str) -> ServerProcess:
     """Start `graphwright serve` on a free port; does not wait for it."""
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", "--data-dir", str(data_dir), *options],
         cwd=cwd,
-        env=environment(PYTHONPATH=str(ROOT), **settings),
+        env=environment(**{"PYTHONPATH": str(ROOT), **settings}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
