@@ -156,9 +156,14 @@ class Admission:
         await work.sessions.update(session.id, **changed, updated_at=self._parts.clock.now())
 
     def _agent(self, name: str) -> str:
-        agent = self._parts.assembly.agents.get(name)
+        agents = self._parts.assembly.agents
+        agent = agents.get(name)
         if agent is None:
-            raise NotFound(f"There is no agent named {name[:80]}.")
+            there = ", ".join(sorted(one.name for one in agents.values() if not one.delegate_only))
+            raise NotFound(
+                f"There is no agent named {name[:80]}. There are: {there}. Those of extensions "
+                "are loaded when the server starts."
+            )
         if agent.delegate_only:
             raise Invalid(
                 f"{agent.label} takes tasks of other agents only, and no messages.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
+from core.settings import load_settings
 from runtime import extending
 from server import skeleton
 from server.skeleton import FILES, write
@@ -53,8 +55,8 @@ def test_the_command_writes_a_folder_and_says_what_to_do_next(place: Path) -> No
     ]  # fmt: skip
     for step in (
         f"GW_EXTENSIONS_PATH={place / 'mine'}",
-        f"pytest {place / 'mine' / 'airdesk'}",
-        "graphwright serve",
+        f".venv/bin/pytest {place / 'mine' / 'airdesk'}",
+        "make run",
         'chat --agent airdesk -m \'airdesk_find {"topic": "hours"}\'',
     ):
         assert step in made.stderr
@@ -155,8 +157,8 @@ def test_a_failure_half_way_leaves_nothing(
 ) -> None:
     if left:
         (place / "mine").mkdir()
-    monkeypatch.setitem(FILES, "missing.tmpl", "missing.py")
-    with pytest.raises(FileNotFoundError):
+    monkeypatch.setitem(FILES, "README.md.tmpl", "no_such_folder/README.md")
+    with pytest.raises(Invalid, match=r"cannot be written to \(No such file.*--path FOLDER"):
         write("airdesk", place / "mine", ())
     assert names_in(place) == (["mine"] if left else [])
     assert not left or names_in(place / "mine") == []
@@ -167,11 +169,13 @@ def test_a_folder_that_will_not_do_is_refused_with_the_cure(place: Path) -> None
     (place / "real").mkdir()
     (place / "link").symlink_to(place / "real")
     (place / "a:b").mkdir()
+    (place / "it's").mkdir()
     for folder, told in (
         ("missing/deeper", "is no folder. Make it"),
         ("file/deeper", "is no folder"),
         ("link", "is a symbolic link"),
         ("a:b", "in its name"),
+        ("it's", "in its name"),
     ):
         with pytest.raises(Invalid, match=told):
             write("airdesk", place / folder, ())
@@ -183,6 +187,35 @@ def test_the_line_for_dotenv_keeps_the_folders_that_are_named_already(place: Pat
     made = write("airdesk", place / "two", [place / "one"])
     assert made.dotenv == f"GW_EXTENSIONS_PATH={place / 'one'}{os.pathsep}{place / 'two'}"
     assert write("birdesk", place / "two", [place / "two"]).dotenv == ""
+
+
+def test_a_folder_where_nothing_can_be_made_is_told_without_a_stack(place: Path) -> None:
+    """Not even the administrator can write there, so this is so whoever runs the tests."""
+    for folder in ("/proc", "/proc/new"):
+        made = command("extension", "new", "airdesk", "--path", folder)
+        assert made.returncode == 1
+        assert made.stdout == ""
+        assert re.match(r"/proc\S* cannot be written to .*--path FOLDER\.\n\Z", made.stderr)
+
+
+def test_the_line_for_dotenv_is_read_back_as_it_was_meant(place: Path) -> None:
+    for name in ("plain", "with space", "a #b", "$HOME", "back\\slash", "导航"):
+        folder = place / name
+        made = write("airdesk", folder, ())
+        (place / ".env").write_text(f"{made.dotenv}\n", encoding="utf-8")
+        assert load_settings(place / ".env", {}).settings.extensions_path == (folder,)
+    load_settings(None, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["Air-Desk", "air-desk", "导航", "é", "async", "json", "test", "-x", "a.b", "a/b", "_a"]
+)
+def test_an_odd_name_is_told_without_a_stack(place: Path, name: str) -> None:
+    made = command("extension", "new", "--path", str(place), "--", name)
+    assert (made.returncode, made.stdout) == (1, "")
+    assert len(made.stderr.splitlines()) == 1
+    assert repr(name) in made.stderr
+    assert names_in(place) == []
 
 
 def test_in_an_installed_package_the_folder_has_to_be_named(
