@@ -33,7 +33,7 @@ check-lint:
 	$(BIN)/ruff check --quiet .
 
 check-imports:
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/lint_imports.py
 
 check-house:
 	$(BIN)/python scripts/lint_house.py

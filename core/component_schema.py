@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from core.text import clean_value, unfit
+
 SCHEMA_SIZE: Final = 32_000
 """Characters of a schema."""
 SCHEMA_DEPTH: Final = 12
@@ -36,6 +38,9 @@ _KNOWN: Final = (
     | {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "$ref"}
 )
 _REF: Final = "#/$defs/"
+_STEP: Final = " → "
+_LONGEST_WAY: Final = 4 * SCHEMA_DEPTH
+"""Levels and references on the way to any part: what is longer could not be walked."""
 
 Schema = Mapping[str, Any]
 
@@ -44,15 +49,27 @@ class Misfit(Exception):
     """Data do not fit a schema; the text says where and why."""
 
 
+def as_json(value: object) -> Any:
+    """Return a copy of what an author wrote down, as it looks once it is JSON.
+
+    Raises:
+        Misfit: it is no JSON, or cannot be stored.
+    """
+    try:
+        copied: Any = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        raise Misfit("it is no JSON") from None
+    if wrong := unfit(copied):
+        raise Misfit(f"it cannot be stored: {wrong}")
+    return clean_value(copied)
+
+
 def faults_of(schema: object) -> list[str]:
-    """Return why a schema cannot be taken; empty where it can."""
+    """Return why a schema cannot be taken; empty where it can. It is plain JSON (`as_json`)."""
     if not isinstance(schema, dict):
         return ["it is no JSON object"]
     whole = cast("dict[str, Any]", schema)
-    try:
-        size = len(json.dumps(whole, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):
-        return ["it is no JSON"]
+    size = len(json.dumps(whole))
     if size > SCHEMA_SIZE:
         return [f"it has {size} characters; {SCHEMA_SIZE} are allowed"]
     parts: object = whole.get("$defs", {})
@@ -61,43 +78,63 @@ def faults_of(schema: object) -> list[str]:
     if whole.get("type") != "object":
         return ["its type is not object"]
     rest = {key: value for key, value in whole.items() if key != "$defs"}
-    return list(_faults(rest, cast("Schema", parts), "the schema", 0))
+    known = cast("Schema", parts)
+    found = list(_faults(rest, known, "the schema"))
+    for name, part in known.items():
+        found += _faults(part, known, f"{_REF}{name}")
+    if not found and _levels(rest, known, {}) > SCHEMA_DEPTH:
+        found.append(f"it is nested more than {SCHEMA_DEPTH} levels deep, or in a circle")
+    return found
 
 
-def _faults(schema: object, parts: Schema, at: str, depth: int) -> Iterator[str]:
+def _faults(schema: object, parts: Schema, at: str) -> Iterator[str]:
+    """Give what is wrong with a part and those inside it; what it refers to is looked at once."""
+    # Each level adds a name to the place, so that no schema within its size recurses too deeply.
+    if at.count(_STEP) > SCHEMA_DEPTH:
+        yield f"it is nested more than {SCHEMA_DEPTH} levels deep, or in a circle"
+        return
     if not isinstance(schema, dict):
         yield f"{at} is no JSON object"
         return
-    if depth > SCHEMA_DEPTH:
-        yield f"it is nested more than {SCHEMA_DEPTH} levels deep, or in a circle"
-        return
     part = cast("Schema", schema)
     for word in sorted(set(part) - _KNOWN):
-        yield f"{at} uses {word!r}; allowed are {', '.join(sorted(_KNOWN))}"
-    yield from _limit_faults(part, at)
+        yield f"{at} uses {word[:40]!r}; allowed are {', '.join(sorted(_KNOWN))}"
+    yield from _value_faults(part, at)
+    kind: object = part.get("type")
     if "$ref" in part:
-        name = str(part["$ref"]).removeprefix(_REF)
-        if not str(part["$ref"]).startswith(_REF) or name not in parts:
-            yield f"{at} refers to {str(part['$ref'])[:80]!r}, which is not one of its $defs"
-        else:
-            yield from _faults(parts[name], parts, f"{at} → {name}", depth + 1)
-    elif part.get("type") not in _TYPES and "enum" not in part and "const" not in part:
+        yield from _reference_faults(part, parts, at)
+    elif (not isinstance(kind, str) or kind not in _TYPES) and (
+        kind is not None or not {"enum", "const"} & set(part)
+    ):
         yield f"{at} has no type of {', '.join(sorted(_TYPES))}"
-    elif part.get("type") == "object":
-        yield from _object_faults(part, parts, at, depth)
-    elif part.get("type") == "array":
-        yield from _faults(part.get("items"), parts, f"{at}[]", depth + 1)
+    elif kind == "object":
+        yield from _object_faults(part, parts, at)
+    elif kind == "array":
+        yield from _faults(part.get("items"), parts, f"{at}{_STEP}items")
 
 
-def _limit_faults(part: Schema, at: str) -> Iterator[str]:
+def _reference_faults(part: Schema, parts: Schema, at: str) -> Iterator[str]:
+    target: object = part["$ref"]
+    if not isinstance(target, str) or target.removeprefix(_REF) not in parts:
+        yield f"{at} refers to {str(target)[:80]!r}, which is not one of its $defs"
+    elif not target.startswith(_REF):
+        yield f"{at} refers to {target[:80]!r}: write {_REF}<name>"
+    if beside := sorted(set(part) - _PROSE - {"$ref"}):
+        yield f"{at} has {beside[0]!r} beside $ref, where it would not be looked at"
+
+
+def _value_faults(part: Schema, at: str) -> Iterator[str]:
     for word in sorted(_LIMITS & set(part)):
         if not _TYPES["number"](part[word]):
             yield f"{word} of {at} is no number"
-    if "enum" in part and not isinstance(part["enum"], list):
+    values: object = part.get("enum", [part.get("const")])
+    if not isinstance(values, list):
         yield f"enum of {at} is no list"
+    elif any(isinstance(one, dict | list) for one in cast("list[Any]", values)):
+        yield f"{at} lists values that are objects or lists"
 
 
-def _object_faults(part: Schema, parts: Schema, at: str, depth: int) -> Iterator[str]:
+def _object_faults(part: Schema, parts: Schema, at: str) -> Iterator[str]:
     if part.get("additionalProperties") is not False:
         yield f'{at} is open: write "additionalProperties": false'
     properties: object = part.get("properties")
@@ -106,12 +143,30 @@ def _object_faults(part: Schema, parts: Schema, at: str, depth: int) -> Iterator
         return
     fields = cast("Schema", properties)
     required: object = part.get("required", [])
-    if not isinstance(required, list) or not set(map(str, cast("list[Any]", required))) <= set(
-        fields
+    if not isinstance(required, list) or any(
+        not isinstance(one, str) or one not in fields for one in cast("list[Any]", required)
     ):
         yield f"required of {at} is no list of its properties"
     for name, field in fields.items():
-        yield from _faults(field, parts, f"{at}.{name}", depth + 1)
+        yield from _faults(field, parts, f"{at}{_STEP}{name[:40].replace(_STEP, ' ')}")
+
+
+def _levels(part: Schema, parts: Schema, known: dict[str, float], above: int = 0) -> float:
+    """Return how deep its data may lie, infinitely in a circle; each definition counts once."""
+    if above > _LONGEST_WAY:
+        return math.inf
+    if "$ref" in part:
+        name = str(part["$ref"]).removeprefix(_REF)
+        if name not in known:
+            known[name] = math.inf
+            known[name] = _levels(parts[name], parts, known, above + 1)
+        return known[name]
+    inner: list[Schema] = []
+    if part.get("type") == "object":
+        inner = list(part["properties"].values())
+    elif part.get("type") == "array":
+        inner = [part["items"]]
+    return 1 + max((_levels(one, parts, known, above + 1) for one in inner), default=0)
 
 
 # Data -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from core.components import ComponentSpec
 from core.events import Event
 from core.hooks import Hooks
 from core.policies import RunPolicies
-from core.ports import Archive, FileStore, Grants, ModelHandle, TokenSink, Usages
+from core.ports import Archive, CallJournal, FileStore, Grants, ModelHandle, TokenSink, Usages
 from core.principal import Principal
 from core.skills import EmptyShelf, SkillShelf
 from core.tooling import AgentSpec, ToolSpec
@@ -89,6 +89,7 @@ class RunContext:
     approval_tools: frozenset[str]
     """Names that need a decision: union of all that ask for it (EXEC-23), grants not taken off."""
     grants: Grants
+    calls: CallJournal
     files: FileStore
     archive: Archive
     usage: Usages
@@ -143,7 +144,11 @@ class Delegation(Protocol):
     """Opens sub-runs within one drive of a run (EXEC-41)."""
 
     def open(self, ctx: RunContext, agent: str, call: Mapping[str, Any], place: Place) -> SubRun:
-        """Return the sub-run of a call, the same one each time the call is carried on."""
+        """Return the sub-run of a call, the same one each time the call is carried on.
+
+        Raises:
+            PolicyFailed: a policy of its agent cannot be made.
+        """
         ...
 
     def check_budgets(self) -> None:

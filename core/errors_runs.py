@@ -32,6 +32,16 @@ class CheckpointDamaged(RunError):
     cure = "Start a new session; the visible history stays. The log names what was refused."
 
 
+class EncryptionKeyMissing(RunError):
+    """What is stored was sealed with an encryption key that this server does not have."""
+
+    code = "encryption_key_missing"
+    cure = (
+        "Give every server the same keys: copy data/encryption.keys, or set GW_ENCRYPTION_KEYS. "
+        "Then send the message again."
+    )
+
+
 class ContextExhausted(RunError):
     """The conversation does not fit the model's context window, even after summarising."""
 

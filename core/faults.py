@@ -20,6 +20,8 @@ POINTS: Final = frozenset(
         "input.saved",
         "llm.reply.before_save",
         "tool.before",
+        "tool.begun",
+        "tool.done.before_journal",
         "tool.after.before_save",
         "event.saved.before_notify",
         "interrupt.saved",

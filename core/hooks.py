@@ -204,6 +204,7 @@ class SubRunStart(HookEvent):
     agent: str
     """Who is to do it; `run.agent` is who asks."""
     task: str = may_be(any_text)
+    """What that agent is given; the history shows what it was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,8 +212,9 @@ class SubRunEnd(HookEvent):
     """`sub_run.after`: what the other agent answered."""
 
     agent: str
-    status: str
+    status: Literal["completed", "failed", "denied", "timeout"]
     text: str = may_be(any_text)
+    """The answer, or why there is none; an object that a graph gave is its JSON here."""
 
 
 POINTS: Final[Mapping[str, type[HookEvent]]] = {
@@ -317,12 +319,3 @@ class Hooks:
         """
         del check
         return event
-
-    async def sub_run_before(self, agent: str, task: str) -> str:
-        """Return the task that another agent is given; raises as `apply` does."""
-        return (await self.apply(SubRunStart(run=self.run, agent=agent, task=task))).task
-
-    async def sub_run_after(self, agent: str, status: str, answer: str) -> str:
-        """Return what the calling agent is told of the other's answer; raises as `apply` does."""
-        event = SubRunEnd(run=self.run, agent=agent, status=status, text=answer)
-        return (await self.apply(event)).text

@@ -9,10 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 MASK: Final = "***"
+
+DATA: Final = "<data>"
+"""Stands for the folder of users' data, wherever on the machine that is."""
+
+_BELOW: Final = re.compile(rf"{DATA}[\\/][^\s'\"<>|]*")
 
 _SHORTEST_LITERAL: Final = 8
 """Shorter secrets are not looked for everywhere: they would hide ordinary words."""
@@ -87,6 +93,12 @@ _RULES: Final = (
         put=MASK,
         flags=0,
     ),
+    # A list or object under such a name.
+    _rule(
+        *_WORDS,
+        find=rf"(?<![\w.-])({_NAME}['\"]?\s{{0,9}}[:=]\s{{0,9}})[\[({{][^\])}}\r\n]{{0,2000}}[\])}}]",
+        put=rf"\1{MASK}",
+    ),
     # name=value, "name": "value", name: value. Quoted values may hold anything.
     _rule(
         *_WORDS,
@@ -119,6 +131,10 @@ _literals: set[str] = set()
 """Secret values that this process knows; longest first when they are looked for."""
 
 
+_folders: dict[str, re.Pattern[str]] = {}
+"""The data folder as it may be written, with what finds it."""
+
+
 def learn(*secrets: str) -> None:
     """Remember values that must never be shown; the password inside an address is taken out of it.
 
@@ -130,11 +146,47 @@ def learn(*secrets: str) -> None:
                 _literals.add(value)
 
 
-def mask(text: str) -> str:
-    """Return the text without anything that is known or looks to be secret."""
+def learn_folder(folder: Path) -> None:
+    """Remember the folder that users' data lie in: its place on the machine is nobody's business."""
+    for path in {str(folder.absolute()), str(folder.resolve())}:
+        if path.strip("/\\"):
+            _folders[path] = re.compile(rf"(?<![\w.-]){re.escape(path)}(?![\w.-])")
+
+
+def mask_known(text: str) -> str:
+    """Return the text without the values that this process knows to be secret.
+
+    For what a tool found out: text that only looks like a secret may be what was asked for.
+    """
     for literal in sorted(_literals, key=len, reverse=True):
         if literal in text:
             text = text.replace(literal, MASK)
+    return text
+
+
+def mask_known_value(value: Any) -> Any:
+    """Return a JSON value whose texts, names of fields too, went through `mask_known`."""
+    if isinstance(value, str):
+        return mask_known(value)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {mask_known(name): mask_known_value(one) for name, one in fields.items()}
+    if isinstance(value, list):
+        return [mask_known_value(one) for one in cast("list[Any]", value)]
+    return value
+
+
+def mask_told(text: str) -> str:
+    """Return the text of an error as models and users may read it: no path in the data either."""
+    return _BELOW.sub(DATA, mask(text))
+
+
+def mask(text: str) -> str:
+    """Return the text without anything that is known or looks to be secret."""
+    text = mask_known(text)
+    for path, pattern in _folders.items():
+        if path in text:
+            text = pattern.sub(DATA, text)
     lowered = text.lower()
     for rule in _RULES:
         if not rule.needles or any(needle in lowered for needle in rule.needles):

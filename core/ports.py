@@ -120,6 +120,42 @@ class Grants(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the journal knew of a call when it was to begin."""
+
+    starts: int = 0
+    """How often it has begun before."""
+    outcome: Mapping[str, Any] | None = None
+    """How it ended, where it did."""
+
+
+class CallJournal(Protocol):
+    """Notes calls that may change something, before and after they are carried out (EXEC-35).
+
+    Every method raises `RunLost` where this process does not hold the run any more, and waits
+    for a database that is away.
+    """
+
+    async def begin(self, key: str, tool: str, *, agreed: int) -> Begun:
+        """Note that a call begins, unless it has ended or begun more often than agreed.
+
+        Args:
+            key: which call of this run, the same one after a crash.
+            tool: its tool's name.
+            agreed: earlier beginnings after which it may begin once more.
+        """
+        ...
+
+    async def end(self, key: str, outcome: Mapping[str, Any]) -> None:
+        """Note how a call ended; JSON-ready."""
+        ...
+
+    async def withdraw(self, key: str) -> None:
+        """Take the last beginning back: nothing was done yet."""
+        ...
+
+
 class Usages(Protocol):
     """Takes the tokens of model calls; they are stored with the run's next boundary."""
 

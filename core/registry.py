@@ -102,8 +102,8 @@ class Registry:
     services: list[ServiceDeclaration] = field(default_factory=list[ServiceDeclaration])
     middleware: list[MiddlewareDeclaration] = field(default_factory=list[MiddlewareDeclaration])
     routers: list[RouterDeclaration] = field(default_factory=list[RouterDeclaration])
-    skills: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
-    """Folders of skills with the extension that brought them."""
+    skills: list[tuple[object, str]] = field(default_factory=list[tuple[object, str]])
+    """Folders of skills with the file that registered them."""
     model_providers: list[ProviderDeclaration] = field(default_factory=list[ProviderDeclaration])
     components: list[ComponentDeclaration] = field(default_factory=list[ComponentDeclaration])
     policies: list[PolicyDeclaration] = field(default_factory=list[PolicyDeclaration])
@@ -112,9 +112,9 @@ class Registry:
     extensions: list[str] = field(default_factory=list[str])
     """Extensions whose `setup` ran, in order."""
     disabled: list[str] = field(default_factory=list[str])
-    places: dict[str, str] = field(default_factory=dict[str, str])
-    """The file of each extension that was found, as people know it, by its name."""
     """Extensions that say of themselves that they are switched off."""
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    """The file of each extension that was to be imported, by name."""
     where: str = "?"
     """The file whose `setup` is running."""
     extension: str = "?"
@@ -245,7 +245,7 @@ class Registry:
         """Offer a FastAPI `APIRouter` under `/api/ext/<name of the extension>`.
 
         Every route states its permission by a parameter such as `who: AgentsReader`, from
-        `extensions.web`.
+        `extensions.routing`.
         """
         self.routers.append(RouterDeclaration(router, self.where, self.extension))
 
@@ -322,7 +322,7 @@ class Registry:
 
     def register_skills(self, folder: Path | str) -> None:
         """Offer a folder that holds `<name>/SKILL.md`."""
-        self.skills.append((Path(folder), self.where))
+        self.skills.append((folder, self.where))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pydantic_settings import (
 )
 
 from core.errors import ConfigError, Fault
-from core.masking import hint, is_secret_name, learn, mask
+from core.masking import hint, is_secret_name, learn, learn_folder, mask
 from core.settings_sources import Conflict, Sources, Unknown
 
 Names = Annotated[frozenset[str], NoDecode]
@@ -47,6 +47,9 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", validation_alias=_either("HOST"))
     port: int = Field(8000, ge=0, le=65535, validation_alias=_either("PORT"))
     database_url: SecretStr = Field(SecretStr(""), validation_alias=_either("DATABASE_URL"))
+    encryption_keys: SecretStr = Field(
+        SecretStr(""), validation_alias=_either("GW_ENCRYPTION_KEYS")
+    )
     db_pool_size: int = Field(20, ge=4, le=500, validation_alias=_either("GW_DB_POOL_SIZE"))
 
     # Who may come in
@@ -101,8 +104,8 @@ class Settings(BaseSettings):
     queue_per_user: int = Field(500, ge=1, validation_alias=_either("GW_QUEUE_PER_USER"))
     queue_total: int = Field(5000, ge=1, validation_alias=_either("GW_QUEUE_TOTAL"))
     max_attempts: int = Field(3, ge=1, validation_alias=_either("GW_MAX_ATTEMPTS"))
-    heartbeat_seconds: float = Field(5.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS"))
-    owner_dead_seconds: float = Field(30.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS"))
+    heartbeat_seconds: float = Field(3.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS"))
+    owner_dead_seconds: float = Field(10.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS"))
     drain_seconds: float = Field(10.0, ge=0, validation_alias=_either("GW_DRAIN_SECONDS"))
 
     # Files
@@ -257,6 +260,7 @@ def _remember(settings: Settings, sources: Sources) -> None:
         value = getattr(settings, field)
         if isinstance(value, SecretStr):
             learn(value.get_secret_value())
+    learn_folder(settings.data_dir)
 
 
 def _faults(error: ValidationError, where: Mapping[str, str]) -> list[Fault]:

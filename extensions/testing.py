@@ -8,10 +8,8 @@
             result = await runner.ask("What is a fan?", agent="my_agent")
         assert result.answer == "A fan moves air."
 
-The agent, its graph, approvals, files, services, middleware, hooks, policies, components, delegates
-and every check are the product's own; the model alone is a script. `docs/howto/extension.md` shows
-all of it at work. There is no server, so routes are checked and not called; and no database, so
-`#session:` and what the product keeps beyond the runs of a test are not there.
+The agent, its graph, approvals, files, services and every check are the product's own; the model
+alone is a script. `docs/howto/extension.md` shows all of it at work.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from typing import Any, Final, Literal
 import extensions.core.extension
 from api.ext import faults_of
 from core.clock import Clock, FakeClock, SystemClock
-from core.errors import ConfigError, Fault
+from core.errors import Fault
 from core.ids import new_id
-from core.ports import FileStore
+from core.ports import FileStore, Models
 from core.principal import Principal
 from core.records import RunRecord
 from core.registry import Assembly, Registry
@@ -65,12 +63,6 @@ __all__ = [
 Setup = Callable[[Registry], None]
 Source = Path | str | ModuleType | Setup
 """The folder of an extension, its module, or its function `setup`."""
-
-_UNNAMED: Final = "tested"
-"""What an extension is called that is a function of a test."""
-
-_NETWORK: Final = "openai"
-"""The provider of which nothing is asked in tests."""
 
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -109,6 +101,7 @@ def load(*sources: Source, settings: Mapping[str, str] = _NO_SETTINGS) -> Extens
     for name in registry.disabled:
         cure = "Pass settings={…} that switch it on."
         faults.append(Fault(name, "is switched off: its enabled() gives False.", cure))
+    # The models were never asked, so there is nothing of them to close.
     assembly, _ = composed(loaded, SystemClock(), registry, faults)
     names = tuple(registry.extensions)
     return Extension(names, assembly.tools, assembly.agents, assembly, dict(settings))
@@ -129,12 +122,9 @@ def _load_one(registry: Registry, source: Path | ModuleType | Setup) -> None:
         name = file.parent.name if file.stem == "extension" else file.stem
         extending.load_module(registry, source, name, f"{file.parent.name}/{file.name}")
     else:
-        of = str(getattr(source, "__module__", _UNNAMED))
-        module = ModuleType(of)
+        module = ModuleType("tested")
         vars(module)["setup"] = source
-        *_, folder, last = "", *of.split(".")
-        name = folder if last == "extension" and folder else _UNNAMED
-        extending.load_module(registry, module, name, of)
+        extending.load_module(registry, module, "tested", getattr(source, "__module__", "tested"))
 
 
 def _settings(given: Mapping[str, str], data_dir: Path) -> Settings:
@@ -276,14 +266,15 @@ async def running(
 
     Args:
         source: what `load` takes or has returned.
-        model: what the agents ask; all of its replies must be asked for. Where missing, the model
-            of the extension's own provider is asked that `MODEL_PROVIDER` in `settings` names.
+        model: what the agents ask; all of its replies must be asked for. Missing: the model that
+            the settings name, with `MODEL_PROVIDER` one that an extension makes; the demo model
+            where they name none.
         settings: as for `load`; of no use where that was called already.
         user: who talks to the agent.
         clock: the time that tools see; a `FakeClock` stands still until it is moved.
 
     Raises:
-        ConfigError: a fault of the extension, a service that cannot start, or no model.
+        ConfigError: a fault of the extension, or a service that cannot start.
         AssertionError: the model was not asked for all of its replies.
     """
     extension = source if isinstance(source, Extension) else load(source, settings=settings)
@@ -291,25 +282,20 @@ async def running(
         chosen = _settings(extension.settings, Path(folder))
         who, time = user or User(), clock or SystemClock()
         async with AsyncExitStack() as stack:
-            models = model or await stack.enter_async_context(_own(chosen, extension, time))
-            runtime = MemoryRuntime(
-                chosen, models, extension.assembly, file_stores(chosen), time, who.preferences
+            models: Models = model or _configured(stack, chosen, time, extension.assembly)
+            runtime = await stack.enter_async_context(
+                MemoryRuntime(
+                    chosen, models, extension.assembly, file_stores(chosen), time, who.preferences
+                )
             )
-            yield Runner(await stack.enter_async_context(runtime), model, who)
-    assert model is None or not model.left, f"nobody asked the model for {model.left!r}"
+            yield Runner(runtime, model, who)
+    if model is not None:
+        assert not model.left, f"nobody asked the model for {model.left!r}"
 
 
-@asynccontextmanager
-async def _own(
-    settings: Settings, extension: Extension, clock: Clock
-) -> AsyncIterator[ModelRegistry]:
-    """Give the model of the extension's own provider; nothing else is asked without a script."""
-    if settings.model_provider == _NETWORK:
-        what = "There is no model: no script, and no provider of the extension is chosen."
-        cure = 'Pass a ScriptedModel(…), or settings={"MODEL_PROVIDER": "…"} with its name.'
-        raise ConfigError([Fault("running(…)", what, cure)])
-    models = ModelRegistry(settings, clock, extension.assembly.model_providers)
-    try:
-        yield models
-    finally:
-        await models.aclose()
+def _configured(
+    stack: AsyncExitStack, settings: Settings, clock: Clock, assembly: Assembly
+) -> ModelRegistry:
+    models = ModelRegistry(settings, clock, assembly.model_providers)
+    stack.push_async_callback(models.aclose)
+    return models

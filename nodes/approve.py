@@ -36,6 +36,8 @@ async def approve(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         raise StepLimit(details={"steps": ctx.limits.steps})
     decisions = dict(state.get("decisions") or {})
     pending = open_calls(messages_of(state))
+    if not pending:
+        return {"decisions": {}}  # a middleware gave all results itself
     free = _free(pending, decisions)
     if ctx.agent.free_calls_first and not decisions["freed"] and 0 < len(free) < len(pending):
         _announce(free, decisions["refused"], ctx)

@@ -23,6 +23,7 @@ from core.errors import (
 from core.events import Thinking
 from core.ids import derived_id
 from core.log import get_logger
+from core.masking import mask_known, mask_told
 from core.tooling import InputShape
 from nodes.foreign_cards import as_question
 from nodes.foreign_usage import ModelCalls
@@ -178,12 +179,16 @@ def _in_run(run_id: str, message: Any) -> Any:
     own: dict[str, Any] = {"id": derived_id(run_id, str(message.id))}
     if isinstance(message, ToolMessage):
         failed = message.status == "error"
+        # LangGraph's tool nodes write the text of exceptions here, with all that is in it.
+        text = mask_told(message.text) if failed else mask_known(message.text)
+        if text != message.text:
+            own["content"] = text
         # What the graph's own tools put there may have any shape.
         own["artifact"] = {
             "tool": message.name or "",
             "status": "failed" if failed else "completed",
-            "full": message.text,
-            "error": message.text if failed else None,
+            "full": text,
+            "error": text if failed else None,
             "sources": [],
         }
     return message.model_copy(update=own)

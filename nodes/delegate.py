@@ -13,7 +13,14 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from core.context import Place, RunContext, SubRun
-from core.errors import CheckpointDamaged, InternalError, RunError, RunLost, ToolArgumentsInvalid
+from core.errors import (
+    CheckpointDamaged,
+    InternalError,
+    PolicyFailed,
+    RunError,
+    RunLost,
+    ToolArgumentsInvalid,
+)
 from core.events import AgentStart
 from core.ids import derived_id
 from core.tooling import DELEGATE, ToolSpec
@@ -55,7 +62,10 @@ def sub_run_of(
     info = runtime.execution_info
     if ctx.delegation is None or info is None:
         return failed(NESTED)
-    return ctx.delegation.open(ctx, args["agent"], call, Place(turn, info.task_id))
+    try:
+        return ctx.delegation.open(ctx, args["agent"], call, Place(turn, info.task_id))
+    except PolicyFailed as problem:
+        return failed(f"{args['agent']} could not begin this task: {problem.message}")
 
 
 async def carried_through(

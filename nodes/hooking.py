@@ -124,11 +124,25 @@ async def hooked_outcome(
     try:
         changed = await ctx.hooks.apply(event, _still_a_message)
     except HookError as problem:
-        text = _WITHHELD.format(reason=problem.message)
-        kept = dataclasses.replace(outcome, sources=(), meta={})
-        mark = {"code": problem.code, "message": problem.message, "details": problem.details}
-        return _with_data(kept, text), mark
-    return (outcome if changed is event else _with_data(outcome, plain(changed.data))), None
+        return withheld(outcome, problem), broken_by(problem)
+    return (outcome if changed is event else with_data(outcome, plain(changed.data))), None
+
+
+def withheld(outcome: Outcome, problem: HookError) -> Outcome:
+    """Return a result without its content: a hook failed about it."""
+    kept = dataclasses.replace(outcome, sources=(), meta={})
+    return with_data(kept, _WITHHELD.format(reason=problem.message))
+
+
+def with_data(outcome: Outcome, data: Any) -> Outcome:
+    """Return a result with other data."""
+    error = data if outcome.status != "completed" else outcome.error
+    return dataclasses.replace(outcome, data=data, error=error)
+
+
+def broken_by(problem: HookError) -> dict[str, Any]:
+    """Return the mark in a result's artifact of the hook that is to end the run."""
+    return {"code": problem.code, "message": problem.message, "details": problem.details}
 
 
 def raise_broken(artifact: Mapping[str, Any]) -> None:
@@ -190,11 +204,6 @@ def _unchanged(_: ToolCall) -> None:
 def _still_a_message(event: ToolResult) -> None:
     if event.status != "completed" and not isinstance(event.data, str):
         raise BadChange(f"the data of a call that ended with {event.status} must be text")
-
-
-def _with_data(outcome: Outcome, data: Any) -> Outcome:
-    error = data if outcome.status != "completed" else outcome.error
-    return dataclasses.replace(outcome, data=data, error=error)
 
 
 def _with_args(answer: AIMessage, args: Mapping[str, dict[str, Any]]) -> AIMessage:

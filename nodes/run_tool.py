@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -15,7 +15,9 @@ from core.events import ToolCall, UpdatedTodoList
 from core.faults import fault
 from core.log import get_logger
 from nodes.delegate import NO_PLAN_MODE, carried_through, sub_run_of
+from nodes.hooked_task import given_task, hooked_answer
 from nodes.hooking import BROKEN, hooked_outcome
+from nodes.journaled import Carry, journaled
 from nodes.observe import fingerprint
 from nodes.results import result_id, result_message
 from nodes.sorting import PLAN_MODE, plan_forbids
@@ -32,10 +34,6 @@ HINT = (
 )
 
 _log = get_logger(__name__)
-
-
-Carry = Callable[[Mapping[str, Any], CallContext, RunContext], Awaitable[Outcome]]
-"""Carries a call out that is to run; raises nothing but the run's own cancellation."""
 
 
 async def run_tool(payload: Mapping[str, Any], runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -56,19 +54,17 @@ async def run_by(
     call, decision = payload["call"], payload.get("decision")
     outcome = settled(call, decision)
     sub = sub_run_of(call, payload.get("turn", ""), runtime) if outcome is None else None
-    if not (isinstance(sub, SubRun) and sub.resumed):
-        ctx.emit(begun(call, ctx))
     started = ctx.clock.monotonic()
     about = CallContext(ctx, call["id"])
     told: dict[str, Any] = {}
     broken: dict[str, Any] | None = None
-    if isinstance(sub, SubRun):
-        outcome, told = await _delegated(payload, sub)
-        outcome, broken = await hooked_outcome(call, outcome, ctx)
-    elif outcome is None:
-        fault("tool.before")
-        outcome = sub or await carry(payload, about, ctx)
-        outcome, broken = await hooked_outcome(call, outcome, ctx)
+    if outcome is not None:
+        ctx.emit(begun(call, ctx))
+    else:
+        outcome, told, broken = await _done(carry, payload, (about, sub), ctx)
+        about.close()
+        if broken is None:
+            outcome, broken = await hooked_outcome(call, outcome, ctx)
         fault("tool.after.before_save")
     spent = int((ctx.clock.monotonic() - started) * 1000)
     message = await _message(payload, outcome, spent, ctx)
@@ -83,6 +79,28 @@ async def run_by(
         ctx.emit(UpdatedTodoList(todos=about.todos))
         update["todos"] = [todo.model_dump() for todo in about.todos]
     return update
+
+
+async def _done(
+    carry: Carry,
+    payload: Mapping[str, Any],
+    about: tuple[CallContext, SubRun | Outcome | None],
+    ctx: RunContext,
+) -> tuple[Outcome, dict[str, Any], dict[str, Any] | None]:
+    """Carry the call out.
+
+    Returns:
+        How it ended, what is told of a sub-run's end, and a hook of sub-runs that failed.
+    """
+    use, sub = about
+    if not (isinstance(sub, SubRun) and sub.resumed):
+        ctx.emit(begun(payload["call"], ctx))
+    if isinstance(sub, SubRun):
+        return await _delegated(payload, sub, ctx)
+    if sub is not None:
+        return sub, {}, None
+    fault("tool.before")
+    return await journaled(carry, payload, use, ctx), {}, None
 
 
 def settled(call: Mapping[str, Any], decision: Mapping[str, Any] | None) -> Outcome | None:
@@ -154,14 +172,24 @@ def forbidden(name: str, payload: Mapping[str, Any], ctx: RunContext) -> Outcome
     return None
 
 
-async def _delegated(payload: Mapping[str, Any], sub: SubRun) -> tuple[Outcome, dict[str, Any]]:
-    """Let another agent carry the call out."""
+async def _delegated(
+    payload: Mapping[str, Any], sub: SubRun, ctx: RunContext
+) -> tuple[Outcome, dict[str, Any], dict[str, Any] | None]:
+    """Let another agent carry the call out.
+
+    Returns:
+        How the call ended, what is told of the agent's end, and the hook that failed.
+    """
     agent, mode = sub.context.agent, sub.context.mode
     approved = bool(loop_of(payload)["plan_approved"])
     if agent.graph is not None and mode == "plan" and not approved:
-        return failed(NO_PLAN_MODE.format(label=agent.label), "denied"), {}
-    outcome, told = await carried_through(sub, payload["call"], plan_approved=approved)
-    return noted(outcome, payload), told
+        return failed(NO_PLAN_MODE.format(label=agent.label), "denied"), {}, None
+    told: dict[str, Any] = {}
+    call, outcome, broken = await given_task(sub, payload["call"], ctx)
+    if outcome is None:
+        outcome, told = await carried_through(sub, call, plan_approved=approved)
+        outcome, broken = await hooked_answer(sub, outcome, ctx)
+    return noted(outcome, payload), told, broken
 
 
 def noted(outcome: Outcome, payload: Mapping[str, Any]) -> Outcome:

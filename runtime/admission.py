@@ -14,6 +14,7 @@ from core.ids import is_uuid, new_id
 from core.ports import FileEntry, FileStore
 from core.principal import Principal
 from core.records import MessageRecord, RunRecord, SessionRecord
+from core.registry import Assembly
 from core.skills import SkillText
 from core.types import SCRIPT, MessageStatus
 from runtime.announce import announce_events
@@ -90,22 +91,7 @@ class Admission:
     # Checks that need no database -------------------------------------------------------
 
     def _check(self, command: ChatCommand) -> Prefixes:
-        if command.multitask != "reject":
-            raise Invalid(
-                f"multitask={command.multitask} is not available yet; reject is.",
-                details={"available": ["reject"]},
-            )
-        if command.thread_id is not None and command.thread_id != command.session_id:
-            raise NotFound("thread_id must equal session_id.")
-        if command.request_id is not None and not 0 < len(command.request_id) <= REQUEST_ID_LENGTH:
-            raise Invalid(f"request_id has 1 to {REQUEST_ID_LENGTH} characters.")
-        if len(command.files) > FILES_LIMIT:
-            raise Invalid(f"At most {FILES_LIMIT} files go with one message.")
-        if len(command.message) > MESSAGE_LIMIT:
-            raise Invalid(f"A message has at most {MESSAGE_LIMIT} characters.")
-        prefixes = split_prefixes(command.message)
-        if not prefixes.text.strip():
-            raise Invalid("The message is empty.")
+        prefixes = checked(command)
         if command.model is not None:
             self._parts.models.get(command.model)
         return prefixes
@@ -156,20 +142,7 @@ class Admission:
         await work.sessions.update(session.id, **changed, updated_at=self._parts.clock.now())
 
     def _agent(self, name: str) -> str:
-        agents = self._parts.assembly.agents
-        agent = agents.get(name)
-        if agent is None:
-            there = ", ".join(sorted(one.name for one in agents.values() if not one.delegate_only))
-            raise NotFound(
-                f"There is no agent named {name[:80]}. There are: {there}. Those of extensions "
-                "are loaded when the server starts."
-            )
-        if agent.delegate_only:
-            raise Invalid(
-                f"{agent.label} takes tasks of other agents only, and no messages.",
-                details={"cure": "Talk to an agent that may delegate to it."},
-            )
-        return name
+        return addressed(self._parts.assembly, name)
 
     async def _check_place(self, work: UnitOfWork, place: _Place) -> None:
         """Refuse what must not run now; the session is locked, so the answer holds."""
@@ -287,6 +260,50 @@ def further(command: ChatCommand) -> dict[str, Any]:
     if command.script is not None:
         said[SCRIPT] = dict(command.script)
     return said
+
+
+def checked(command: ChatCommand) -> Prefixes:
+    """Return what a message says, taken apart.
+
+    Raises:
+        NotFound: it names two sessions.
+        Invalid: a field has a value that is not allowed.
+    """
+    if command.multitask != "reject":
+        raise Invalid(
+            f"multitask={command.multitask} is not available yet; reject is.",
+            details={"available": ["reject"]},
+        )
+    if command.thread_id is not None and command.thread_id != command.session_id:
+        raise NotFound("thread_id must equal session_id.")
+    if command.request_id is not None and not 0 < len(command.request_id) <= REQUEST_ID_LENGTH:
+        raise Invalid(f"request_id has 1 to {REQUEST_ID_LENGTH} characters.")
+    if len(command.files) > FILES_LIMIT:
+        raise Invalid(f"At most {FILES_LIMIT} files go with one message.")
+    if len(command.message) > MESSAGE_LIMIT:
+        raise Invalid(f"A message has at most {MESSAGE_LIMIT} characters.")
+    prefixes = split_prefixes(command.message)
+    if not prefixes.text.strip():
+        raise Invalid("The message is empty.")
+    return prefixes
+
+
+def addressed(assembly: Assembly, name: str) -> str:
+    """Return the name of an agent that takes messages.
+
+    Raises:
+        NotFound: there is none of that name.
+        Invalid: it takes tasks of other agents only.
+    """
+    agent = assembly.agents.get(name)
+    if agent is None:
+        raise NotFound(f"There is no agent named {name[:80]}.")
+    if agent.delegate_only:
+        raise Invalid(
+            f"{agent.label} takes tasks of other agents only, and no messages.",
+            details={"cure": "Talk to an agent that may delegate to it."},
+        )
+    return name
 
 
 def cut_title(text: str) -> str:

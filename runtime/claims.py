@@ -11,7 +11,6 @@ from typing import Any
 from core.clock import Clock
 from core.errors import Unavailable
 from core.faults import fault
-from core.ids import new_id
 from core.log import get_logger
 from core.records import InterruptRecord, OwnerRecord, RunRecord
 from core.settings import Settings
@@ -36,7 +35,7 @@ class Claims:
         self._tickets = tickets
         self._settings = settings
         self._clock = clock
-        self.owner_id = new_id()
+        self.owner_id = database.process
         self._kind = "serve"
         self._silent_until = 0.0
         self._served: dict[str, None] = {}
@@ -130,6 +129,8 @@ class Claims:
         if self._clock.monotonic() < self._silent_until:
             return []
         before = self._clock.now() - timedelta(seconds=self._settings.owner_dead_seconds)
+        async with self._database.work() as work:
+            await work.owners.cut_off(before)
         async with self._database.work() as work:
             dead = await work.runs.of_dead_owners(before, scripts=scripts, only=only)
             taken = [await self._hold(work, run) for run in dead]

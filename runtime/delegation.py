@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core import events
+from core.bounds import Bounds
 from core.context import Drive, Limits, Place, PromptPart, RunContext, SubRun
 from core.errors import ModelCallLimit, NotFound, TokenBudget
 from core.events import Event
+from core.hooks import Hooks
 from core.ids import derived_id
+from core.policies import RunPolicies
 from core.ports import Archive, ModelHandle
 from core.tooling import DELEGATE, AgentSpec, ToolSpec
 from runtime.subruns import Sub, SubRuns
+from tools.hooked_model import hooked
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -35,6 +39,19 @@ class Delegate:
     approval_tools: frozenset[str]
     prompt: Sequence[PromptPart]
     limits: Limits
+    brought: Callable[[], Brought]
+    """Makes what extensions bring to one sub-run of it; raises `PolicyFailed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What extensions bring to a sub-run: that of its own agent."""
+
+    model: ModelHandle
+    """Behind the agent's gateway."""
+    hooks: Hooks
+    policies: RunPolicies
+    bounds: Bounds
 
 
 class Delegations:
@@ -55,13 +72,19 @@ class Delegations:
         self._delegate_of = delegate_of
 
     def open(self, ctx: RunContext, agent: str, call: Mapping[str, Any], place: Place) -> SubRun:
-        """Return the sub-run of a call, the same one each time the call is carried on."""
+        """Return the sub-run of a call, the same one each time the call is carried on.
+
+        Raises:
+            PolicyFailed: a policy of its agent cannot be made.
+        """
         from graphs.agent import agent_graph
 
         delegate = self._delegate_of(agent)
         spec = without_delegation(delegate.agent)
         agent_id = f"{agent}:{call['id']}"
         about = {"agent": agent, "agent_id": agent_id, "call_id": call["id"], "turn": place.turn}
+        brought = delegate.brought()
+        model = _UniqueCalls(brought.model, agent_id)
         drive = Drive()
         self._runs.opened(place.task, Sub(spec, delegate.tools, about, drive))
         context = dataclasses.replace(
@@ -73,7 +96,11 @@ class Delegations:
             prompt=delegate.prompt,
             # The time is that of the run: whoever waits for it waits for both.
             limits=dataclasses.replace(delegate.limits, seconds=self._limits.seconds),
-            model=_UniqueCalls(ctx.model, agent_id),
+            # Hooks see calls with the ids that they keep.
+            model=hooked(model, brought.hooks, brought.bounds),
+            hooks=brought.hooks,
+            policies=brought.policies,
+            bounds=brought.bounds,
             archive=_OwnArchive(ctx.archive, derived_id(place.turn, agent_id)),
             usage=_OwnUsage(self._ledger, agent),
             sink=_Silence(),
@@ -143,7 +170,7 @@ class _Marked:
                 # Ids of a sub-run's calls come once: watchers know this one from before.
                 if event.tool_call_id not in self._called:
                     self._emit(event.model_copy(update=self._own))
-            case events.AgentStart():
+            case events.AgentStart() | events.Component():
                 self._emit(event)
             case events.Executing() | events.Progress():
                 self._emit(event.model_copy(update=self._own))

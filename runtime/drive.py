@@ -50,7 +50,7 @@ class Drive:
     """Where the results of this run's tools came from, in order, without doubles."""
     answer: MessageRecord | None = None
     """The last turn, as it is stored."""
-    _turns: dict[str, str] = field(default_factory=dict[str, str])
+    _turns: dict[str, AIMessage] = field(default_factory=dict[str, AIMessage])
     """Which message asked for a call."""
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Messages and calls whose result this drive has dealt with."""
@@ -242,11 +242,12 @@ class Drive:
 
     def _remember(self, message: AIMessage) -> None:
         for call in parts.calls_of(message):
-            self._turns[call["id"]] = str(message.id)
+            self._turns[call["id"]] = message
 
     def _result(self, message: ToolMessage) -> Awaitable[None] | None:
-        asked = self._turns.get(message.tool_call_id)
-        if asked is None or (asked, message.tool_call_id) in self._told:
+        turn = self._turns.get(message.tool_call_id)
+        asked = str(turn.id) if turn is not None else ""
+        if turn is None or (asked, message.tool_call_id) in self._told:
             # A call that an earlier run left open is closed by `prepare`; it is not ours to tell.
             return None
         if self.delegations is not None:
@@ -260,8 +261,29 @@ class Drive:
             # Watchers know it from before the interruption. A later turn may use the id again.
             self.recalled.results.discard(message.tool_call_id)
         else:
+            self._say_begun(turn, message)
             self.writer.emit(parts.result_event(record, self.run.agent, self.ctx.tools))
         return self.writer.stage(Rows(tool_results=[record], usage=self.ledger.take()))
+
+    def _say_begun(self, turn: AIMessage, result: ToolMessage) -> None:
+        """Tell that a call began whose result is here, where a crash came before that was stored."""
+        call_id, ran = result.tool_call_id, parts.artifact_of(result).get("status") != "cancelled"
+        if not (self.recalled.began and ran):
+            return
+        if call_id in self.sink.called or call_id in self.recalled.called:
+            return
+        for call in parts.calls_of(turn):
+            if call["id"] == call_id:
+                label = parts.label_of(self.ctx.tools, call["name"])
+                self.sink.emit(
+                    events.ToolCall(
+                        tool=call["name"],
+                        cn_tool=label,
+                        args=call["args"],
+                        agent_id=self.ctx.agent.name,
+                        tool_call_id=call_id,
+                    )
+                )
 
     def _keep_archive(self, summary: Mapping[str, Any]) -> None:
         """Store what summarising removed; one that is stored already stays as it is."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -21,7 +22,7 @@ from core.errors import ConfigError, Fault
 from core.log import get_logger
 from core.masking import mask
 from core.registry import Registry
-from runtime.blame import told
+from runtime.naming import known_or_none, nearest
 from runtime.services import collecting
 
 log = get_logger(__name__)
@@ -103,6 +104,7 @@ def load_module(registry: Registry, module: ModuleType, name: str, where: str) -
         where: its file as people know it.
     """
     registry.where, registry.extension = where, name
+    registry.places[name] = where
     with collecting():
         _set_up(registry, module)
 
@@ -147,12 +149,8 @@ def _look_at(registry: Registry, place: Path, found: dict[str, Found]) -> None:
 
 def _fault_of_place(place: Path) -> tuple[str, str] | None:
     """Return what is wrong with a folder and its cure, or nothing."""
-    if place.is_symlink():
-        return "is a symbolic link.", "Put the real folder there."
-    link = next((path for path in sorted(place.rglob("*")) if path.is_symlink()), None)
-    if link is not None:
-        what = f"holds a symbolic link: {link.relative_to(place)}."
-        return what, "Put the real file or folder there, or take it out."
+    if place.is_symlink() or any(path.is_symlink() for path in place.rglob("*")):
+        return "is or holds a symbolic link.", "Put the real files there."
     if not (place / _ENTRY).is_file():
         return f"has no {_ENTRY}.", f"Add {_ENTRY} with setup(registry), or remove the folder."
     return None
@@ -261,8 +259,9 @@ def _called(registry: Registry, problem: str, action: Callable[[], Any]) -> Any:
         return _FAILED
     except (Exception, SystemExit) as error:  # boundary: foreign code must not end the start
         log.debug("extension failed", exc_info=error, extra={"kv": {"where": where}})
-        what = f"{problem}: {told(error, where)}."
-        registry.faults.append(Fault(where, what, _cure_of(error)))
+        told = mask(f"{type(error).__name__}: {error}")
+        what = f"{problem}: {told}{_line_of(error, where)}."
+        registry.faults.append(Fault(where, what, _no_door(registry, error) or _cure_of(error)))
         return _FAILED
     if inspect.iscoroutine(result):
         result.close()
@@ -270,6 +269,23 @@ def _called(registry: Registry, problem: str, action: Callable[[], Any]) -> Any:
         registry.faults.append(Fault(where, f"{problem}: it is asynchronous.", cure))
         return _FAILED
     return result
+
+
+def _line_of(error: BaseException, where: str) -> str:
+    """Return where in the extension it happened, when that is known."""
+    ending = where.rpartition(": ")[2].replace("\\", "/")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename.replace("\\", "/").endswith(ending):
+            return f" (line {frame.lineno})"
+    return ""
+
+
+def _no_door(registry: Registry, error: BaseException) -> str:
+    """Return the cure of calling something that the registry does not have, or nothing."""
+    if not isinstance(error, AttributeError) or error.obj is not registry:
+        return ""
+    doors = [name for name in dir(registry) if name.startswith("register_")]
+    return f"{nearest(error.name, doors)}{known_or_none(doors, 'ways to register')}"
 
 
 def _cure_of(error: BaseException) -> str:

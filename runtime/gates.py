@@ -20,8 +20,8 @@ from tools.hooks import RunHooks
 log = get_logger(__name__)
 
 
-def run_hooks(assembly: Assembly, run: RunRecord, user: str) -> Hooks:
-    """Return the hooks that a run calls."""
+def run_hooks(assembly: Assembly, run: RunRecord, user: str, agent: str = "") -> Hooks:
+    """Return the hooks that a run calls, or a sub-run of another agent in it."""
     about = HookRun(
         run_id=run.id,
         session_id=run.session_id,
@@ -29,7 +29,7 @@ def run_hooks(assembly: Assembly, run: RunRecord, user: str) -> Hooks:
         workspace_id=run.workspace_id,
         user_id=run.user_id,
         user=user,
-        agent=run.agent,
+        agent=agent or run.agent,
         mode=run.mode,
     )
     return RunHooks(assembly.hooks, about)
@@ -71,11 +71,15 @@ async def told_of_failure(hooks: Hooks, end: RunEnd) -> None:
 
 
 def code_of(assembly: Assembly, agent: str) -> Mapping[str, Any]:
-    """Return fingerprints of what extensions put into runs of an agent (EXEC-42)."""
-    hooks = [one for one in assembly.hooks if one.concerns(agent)]
+    """Return fingerprints of what extensions put into runs of an agent (EXEC-42).
+
+    Those of agents that it may give tasks to are among them.
+    """
     spec = assembly.agents.get(agent)
-    named: Mapping[str, str] = spec.policies if spec else {}
-    chosen = [assembly.policies.get(item) for item in named.items()]
+    names = (agent, *(spec.delegates if spec else ()))
+    specs = [assembly.agents[name] for name in names if name in assembly.agents]
+    hooks = [one for one in assembly.hooks if any(map(one.concerns, names))]
+    chosen = [assembly.policies.get(item) for one in specs for item in one.policies.items()]
     return {
         "hooks": {f"{one.extension}.{one.name}@{one.point}": one.fingerprint for one in hooks},
         "policies": {f"{one.kind}.{one.name}": one.fingerprint for one in chosen if one},

@@ -30,10 +30,22 @@ def _message(
             parts.append(part)
             continue
         parts.append(_call(message.id, part, results))
-        result = results.get((message.id, part["tool_call_id"]))
         # Cards stand behind the call that showed them; each says itself that it is one.
-        parts += result.meta.get("components") or [] if result else []
+        parts += _cards(message.id, part["tool_call_id"], results)
     return asdict(message) | {"parts": parts}
+
+
+def _cards(
+    message_id: str, call_id: str, results: Mapping[tuple[str, str], ToolResultRecord]
+) -> list[dict[str, Any]]:
+    """Return the cards of a call, and of the calls of an agent that worked on it."""
+    return [
+        card
+        for result in results.values()
+        if result.message_id == message_id
+        and call_id in (result.tool_call_id, result.meta.get("within"))
+        for card in result.meta.get("components") or ()
+    ]
 
 
 def _call(

@@ -82,6 +82,11 @@ def _check_point(point: object, place: str, faults: list[Fault]) -> None:
 def _check_function(said: HookDeclaration, name: str, place: str, faults: list[Fault]) -> None:
     function: Any = said.function
     cure = _SHAPE.format(name=name)
+    if inspect.iscoroutine(function):
+        function.close()
+        what = "It is what calling a function gave, not the function."
+        faults.append(Fault(place, what, f"Leave the brackets out. {cure}"))
+        return
     if not callable(function) or inspect.isclass(function):
         faults.append(Fault(place, "It is no function.", cure))
         return

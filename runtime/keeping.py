@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from core.ports import Grants
+from core.clock import Clock
+from core.ports import CallJournal, Grants
 from core.principal import Principal
 from core.records import RunRecord
+from runtime.calls import RunCalls
 from runtime.recall import Recalled, recall
 from runtime.rows import owner_of
 from storage.database import Database
@@ -41,8 +43,12 @@ class Keeping(Protocol):
         """
         ...
 
-    def checkpointer(self) -> Any:
-        """Return a LangGraph checkpointer for one drive."""
+    def calls(self, run: RunRecord, clock: Clock) -> CallJournal:
+        """Return the journal of a run's calls."""
+        ...
+
+    def checkpointer(self, claim: RunRecord | None = None) -> Any:
+        """Return a LangGraph checkpointer for one drive, which writes under the run's claim."""
         ...
 
 
@@ -73,6 +79,10 @@ class DatabaseKeeping:
             preferences = await work.preferences.get(principal)
         return Before(session.project_id, preferences, await recall(self._database, run))
 
-    def checkpointer(self) -> Any:
+    def calls(self, run: RunRecord, clock: Clock) -> CallJournal:
+        """Return the journal of a run's calls."""
+        return RunCalls(self._database, run, clock)
+
+    def checkpointer(self, claim: RunRecord | None = None) -> Any:
         """Return a checkpointer of its own."""
-        return self._database.checkpointer()
+        return self._database.checkpointer(claim)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,7 +17,7 @@ from core.clock import Clock
 from core.errors import Invalid, NoPendingInterrupt, NotFound
 from core.events import Event, InterruptResolved, UserMessage, dump
 from core.ids import new_id
-from core.ports import FileEntry, FileStore, FileStores, Grants, Models
+from core.ports import Begun, CallJournal, FileEntry, FileStore, FileStores, Grants, Models
 from core.principal import Principal
 from core.records import (
     InterruptRecord,
@@ -28,14 +29,14 @@ from core.records import (
 from core.registry import Assembly
 from core.settings import Settings
 from core.types import RunKind, RunStatus
-from runtime.admission import Said
+from runtime.admission import Said, addressed, checked
 from runtime.agents import Agents
 from runtime.answers import check_answer
 from runtime.commands import ChatCommand
 from runtime.engine import Engine
+from runtime.gates import code_of
 from runtime.journal import RunWriter
 from runtime.keeping import Before
-from runtime.prefixes import split_prefixes
 from runtime.recall import Recalled
 from runtime.rows import Ending
 from runtime.services import Services
@@ -121,6 +122,21 @@ class MemoryGrants:
         self._names.setdefault(where, set()).add(tool)
 
 
+class NoCalls:
+    """Notes nothing: no process dies here; implements `core.ports.CallJournal`."""
+
+    async def begin(self, key: str, tool: str, *, agreed: int) -> Begun:
+        """Let every call begin."""
+        del key, tool, agreed
+        return Begun()
+
+    async def end(self, key: str, outcome: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    async def withdraw(self, key: str) -> None:
+        """Do nothing."""
+
+
 class MemoryKeeping:
     """Keeps threads, preferences and permissions; implements `runtime.keeping.Keeping`."""
 
@@ -137,8 +153,14 @@ class MemoryKeeping:
         """Return what is known of a run."""
         return Before(PROJECT, self._preferences, self._journal.log(run.id).recalled())
 
-    def checkpointer(self) -> Any:
+    def calls(self, run: RunRecord, clock: Clock) -> CallJournal:
+        """Return a journal that notes nothing."""
+        del run, clock
+        return NoCalls()
+
+    def checkpointer(self, claim: RunRecord | None = None) -> Any:
         """Return the one checkpointer."""
+        del claim  # nobody else is there
         return self._saver
 
 
@@ -155,23 +177,25 @@ class MemoryRuntime:
         preferences: str = "",
     ) -> None:
         """Put the parts together; nothing runs yet."""
-        # A copy: it is equipped here, and what was loaded may run again.
-        self._assembly, self._clock = dataclasses.replace(assembly), clock
-        self._parts = Parts.of(settings, models, self._assembly, stores, clock)
+        # Equipping changes it, and another runtime may be made of the same.
+        assembly = dataclasses.replace(assembly)
+        self._assembly, self._clock = assembly, clock
+        self._parts = Parts.of(settings, models, assembly, stores, clock)
         self.journal = MemoryJournal()
         self._keeping = MemoryKeeping(self.journal, preferences)
         self.engine = Engine(Workshop(self._keeping, self._parts), self.journal, clock)
         self.services = Services(assembly.services)
+        self.agents = Agents(assembly, self.services)
 
     async def __aenter__(self) -> Self:
-        """Start the services and make each agent's middleware.
+        """Start the services, then make the middleware that may need them.
 
         Raises:
-            ConfigError: one cannot start or be made; those that did start are closed again.
+            ConfigError: one cannot start or be made; services that run are closed again.
         """
         await self.services.__aenter__()
         try:
-            Agents(self._assembly, self.services).equip()
+            self.agents.equip()
         except BaseException:
             await self.services.__aexit__(None, None, None)
             raise
@@ -197,13 +221,14 @@ class MemoryRuntime:
             NotFound: there is no such agent or skill.
             Invalid: the message, its mode or its model is not allowed.
         """
-        prefixes = split_prefixes(command.message)
+        prefixes = checked(command)
         if prefixes.session_id is not None:
             raise Invalid("#session: needs the database; there is one session at a time here.")
         agent = command.agent or self._assembly.default_agent
         if agent not in self._assembly.agents:
             known = ", ".join(sorted(self._assembly.agents))
             raise NotFound(f"There is no agent {agent!r}. There are: {known}.")
+        addressed(self._assembly, agent)
         shelf = await self._parts.skills.shelf(principal)
         skill = await shelf.load(prefixes.skill) if prefixes.skill else None
         session_id = command.session_id or new_id()
@@ -216,6 +241,7 @@ class MemoryRuntime:
         run = self._new_run(principal, command, session_id, (agent, model))
         message_id = new_id()
         run.input["message"] = {"id": message_id, "content": said.for_model()}
+        run.input["began_with"] = code_of(self._assembly, agent)
         self.journal.log(run.id).events.append(
             UserMessage(message_id=message_id, content=said.text, via="chat")
         )

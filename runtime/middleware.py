@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from core.errors import ConfigError, Fault, ServiceMissing
+from core.masking import mask
 from core.registry import Assembly, MiddlewareDeclaration, MiddlewareSpec, Registry
 from core.tooling import AgentSpec, ToolSpec
-from runtime.blame import told
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.ordering import arranged
 from runtime.wiring import check_required
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Services = Callable[[Sequence[str]], Mapping[str, Any]]
 """Gives the running services of these names, read-only."""
-
-
-_LATER = "Store the service in the middleware's __init__, and use it in its methods."
 
 
 class _NotYet(dict[str, Any]):
@@ -244,11 +241,11 @@ class _Builder:
         try:
             instance = spec.factory(MappingProxyType(dict(self._services(spec.requires))))
         except ServiceMissing as error:
-            self._note(spec, f"Its factory uses a service: {error.message}", _LATER)
+            self._note(spec, f"Its factory uses a service: {error.message}", "Keep it for later.")
             return None
         except Exception as error:  # boundary: an extension's code; all faults are told together
-            what = f"Its factory fails: {told(error, spec.where)}."
-            self._note(spec, what, "Correct it; it is given the services that it requires.")
+            told = mask(f"{type(error).__name__}: {error}")
+            self._note(spec, f"Its factory fails: {told}.", "Correct it; it takes the services.")
             return None
         if not isinstance(instance, AgentMiddleware):
             cure = "Return an instance of a subclass of langchain's AgentMiddleware."
@@ -276,12 +273,9 @@ class _Builder:
 
         for spec, member in members:
             for tool in getattr(member.middleware, "tools", None) or ():
-                if not well_formed(tool.name):
-                    self._note(spec, f"The name of its tool {tool.name!r} is not allowed.", ALLOWED)
-                    continue
-                if tool.name in self._known:
-                    what = f"The name of its tool {tool.name!r} is taken."
-                    self._note(spec, what, "Give the tool another name.")
+                if not well_formed(tool.name) or tool.name in self._known:
+                    what = f"The name of its tool {tool.name!r} is taken, or not allowed."
+                    self._note(spec, what, f"Give the tool another name. {ALLOWED}")
                     continue
                 self.tools[tool.name] = spec_of(tool, spec.extension)
                 yield tool

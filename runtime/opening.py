@@ -1,4 +1,4 @@
-"""Opens what every process needs: logs and the database. Imports nothing of the rest."""
+"""Opens what every process needs: logs and the database. Imports little of the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from core import faults
 from core.clock import Clock
 from core.errors import ConfigError, Fault
 from core.log import Handler, get_logger, setup_logging
+from core.masking import learn
 from core.settings import Loaded, Settings
+from runtime.keyrings import check_keys, keys_of
 from storage.database import Database
 from storage.embedded import EmbeddedPostgres
 
@@ -71,6 +73,7 @@ async def database_url(settings: Settings, clock: Clock) -> AsyncGenerator[str]:
         yield url
         return
     cluster = await EmbeddedPostgres.start(settings.data_dir, say=log.info, clock=clock)
+    learn(cluster.url)
     keeper = asyncio.create_task(cluster.keep(say=log.warning), name="embedded PostgreSQL")
     try:
         yield cluster.url
@@ -85,10 +88,13 @@ async def database_at(url: str, settings: Settings) -> AsyncGenerator[Database]:
     """Give the connections to a database that is migrated.
 
     Raises:
+        ConfigError: the encryption keys are missing or no keys.
         Unavailable: it cannot be reached.
     """
-    database = await Database.open(url, pool_size=settings.db_pool_size)
+    keys = await asyncio.to_thread(keys_of, settings)
+    database = await Database.open(url, pool_size=settings.db_pool_size, keys=keys)
     try:
+        await check_keys(database, settings)
         yield database
     finally:
         await database.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from core.errors import Fault, PolicyFailed
+from core.masking import mask
 from core.policies import (
     ASYNC,
     DEFAULT,
@@ -19,7 +20,6 @@ from core.policies import (
 )
 from core.ports import ModelHandle
 from core.tooling import AgentSpec
-from runtime.blame import told
 from runtime.factories import check_factory
 from runtime.fingerprints import fingerprint_of
 from runtime.naming import ALLOWED, known_or_none, nearest, well_formed
@@ -149,7 +149,7 @@ def _try(said: PolicyDeclaration, kind: str, place: str, faults: list[Fault]) ->
     try:
         made: object = said.factory()
     except (Exception, SystemExit) as error:  # boundary: foreign code must not end the start
-        what = f"Its factory failed: {told(error, said.where)}."
+        what = f"Its factory failed: {mask(f'{type(error).__name__}: {error}')[:500]}."
         faults.append(Fault(place, what, "Let it only make the policy."))
         return
     for name, count in METHODS[kind].items():

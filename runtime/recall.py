@@ -22,6 +22,8 @@ class Recalled:
     """Calls whose results watchers have seen."""
     called: set[str] = field(default_factory=set[str])
     """Calls that watchers have seen begin."""
+    begun: set[str] = field(default_factory=set[str])
+    """Calls that they have seen begin and not end."""
     stored: set[str] = field(default_factory=set[str])
     """Messages of the run that are stored."""
     agents: set[str] = field(default_factory=set[str])
@@ -43,8 +45,10 @@ class Recalled:
                 self.ended.add(event["agent_id"])
             case "tool_call":
                 self.called.add(event["tool_call_id"])
+                self.begun.add(event["tool_call_id"])
             case "tool_result":
                 self.results.add(event["tool_call_id"])
+                self.begun.discard(event["tool_call_id"])
             case "token":
                 self._partial(event).text.append(event["content"])
             case "thinking_token":

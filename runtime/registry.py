@@ -124,9 +124,7 @@ def _tools(offered: Sequence[ToolDeclaration], faults: list[Fault]) -> dict[str,
         if spec is None:
             continue
         if spec.name in tools:
-            faults.append(
-                _taken("tool", spec.name, said, owners[spec.name], "name=… of define_tool")
-            )
+            faults.append(_taken("tool", spec.name, said, owners[spec.name], "name=…"))
             continue
         requires = said.requires if isinstance(said.requires, list | tuple) else ()
         tools[spec.name] = dataclasses.replace(
@@ -250,7 +248,7 @@ def _references(
         name = item if isinstance(item, str) else _declared_name(item)
         if name not in tools:
             what = f"{field} names {name!r}, which is no registered tool."
-            cure = nearest(name, tools).rstrip() or "Register it with registry.register_tool."
+            cure = nearest(name, tools).strip() or "Register it with registry.register_tool."
             faults.append(Fault(place, what, cure))
         elif name not in names:
             names.append(name)

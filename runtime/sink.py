@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from core import events
@@ -102,9 +102,18 @@ class RunSink:
     cancelled cannot add to a history that is settled.
     """
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, begun: Iterable[str] = ()) -> None:
+        """Take the buffer.
+
+        Args:
+            buffer: takes what is said.
+            begun: calls that watchers have seen begin in an earlier drive; they go on.
+        """
         self._buffer = buffer
         self._open = True
+        self._begun = set(begun)
+        self.called = set(begun)
+        """Calls that watchers see begin, now or in that drive."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
@@ -128,6 +137,11 @@ class RunSink:
 
         A tool may call this from its own thread.
         """
+        if isinstance(event, events.ToolCall):
+            self.called.add(event.tool_call_id)
+            if event.tool_call_id in self._begun:
+                self._begun.discard(event.tool_call_id)
+                return
         if threading.get_ident() == self._thread:
             self._put(event)
         else:

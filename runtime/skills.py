@@ -66,12 +66,17 @@ def skill_parts(agent: AgentSpec, shelf: SkillShelf) -> list[PromptPart]:
 
 def checked_folders(registry: Registry, faults: list[Fault]) -> tuple[tuple[Path, str], ...]:
     """Return the registered folders of skills, and note those that are none."""
-    for folder, where in registry.skills:
-        if folder.is_symlink() or not folder.is_dir():
-            what = f"register_skills names {folder.name!r}, which is no folder or a link."
+    found: list[tuple[Path, str]] = []
+    for given, where in registry.skills:
+        folder = Path(given) if isinstance(given, str | Path) else None
+        if folder is None or folder.is_symlink() or not folder.is_dir():
+            name = folder.name if folder else type(given).__name__
+            what = f"register_skills names {name!r}, which is no folder or a link."
             cure = 'Give a real folder, such as Path(__file__).parent / "skills".'
             faults.append(Fault(where, what, cure))
-    return tuple(registry.skills)
+        else:
+            found.append((folder, where))
+    return tuple(found)
 
 
 def _shown(skill: Skill) -> dict[str, Any]:

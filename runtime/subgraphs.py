@@ -9,7 +9,6 @@ from typing import Any
 from core.errors import Fault
 from core.registry import SubgraphDeclaration
 from core.tooling import AgentSpec
-from runtime.blame import told
 from runtime.naming import ALLOWED, well_formed
 from tools.input_shape import shape_of
 
@@ -75,7 +74,7 @@ def _built(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> Any:
     try:
         return built(said.build, shaped=said.input_schema is not None)
     except Exception as error:  # boundary: an extension's code; all faults are told together
-        what = f"The graph cannot be built: {told(error, said.where)}."
+        what = f"The graph cannot be built: {type(error).__name__}: {error}"
         cure = (
             "build() takes no argument and returns a StateGraph whose state has `messages`, or "
             "pass input_schema. To ask the user, a node calls interrupt(…)."

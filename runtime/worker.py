@@ -14,7 +14,7 @@ from runtime.engine import Engine, Stop, patiently
 from runtime.queue import Tickets
 from runtime.recovery import Recovery
 
-SWEEP_SECONDS = 5.0
+SWEEP_SECONDS = 2.0
 """How often lost tickets and abandoned runs are looked for."""
 
 log = get_logger(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
@@ -15,7 +16,7 @@ from core.records import RunRecord
 from core.registry import Assembly
 from core.settings import Settings
 from core.tooling import DELEGATE, AgentSpec, ToolSpec
-from runtime.delegation import Delegate, Delegations
+from runtime.delegation import Brought, Delegate, Delegations
 from runtime.drive import Drive
 from runtime.foreign import ForeignStream
 from runtime.gates import bounds_of, run_hooks
@@ -78,7 +79,7 @@ class Workshop:
         before = await self._keeping.before(run)
         recalled = before.recalled
         writer.buffer.partials.update(recalled.spoken)
-        sink = RunSink(writer.buffer)
+        sink = RunSink(writer.buffer, recalled.begun)
         ledger = Ledger(run, self._parts.clock, recalled.usage)
         agent = self.agent(run.agent)
         shelf = await self._parts.skills.shelf(owner_of(run))
@@ -90,9 +91,11 @@ class Workshop:
         delegations = None
         if agent.delegates:
             runs = SubRuns(run, writer, ledger, recalled, self._parts.clock)
-            delegations = Delegations(
-                ctx.limits, ledger, recalled, runs, lambda name: self._delegate(name, prompt_of)
-            )
+
+            def delegate_of(name: str) -> Delegate:
+                return self._delegate(name, prompt_of, lambda one: self._brought(run, one, ledger))
+
+            delegations = Delegations(ctx.limits, ledger, recalled, runs, delegate_of)
         return Drive(
             run=run,
             ctx=dataclasses.replace(
@@ -101,7 +104,7 @@ class Workshop:
                 files=SkilledFiles(ctx.files, shelf),
                 delegation=delegations,
             ),
-            thread=await self.thread(agent, run.session_id, run.id),
+            thread=await self.thread(agent, run.session_id, run),
             writer=writer,
             sink=sink,
             ledger=ledger,
@@ -129,19 +132,21 @@ class Workshop:
         """
         return skill_parts(self.agent(agent), await self._parts.skills.shelf(principal))
 
-    async def thread(self, agent: AgentSpec, session_id: str, run_id: str | None = None) -> Thread:
+    async def thread(
+        self, agent: AgentSpec, session_id: str, run: RunRecord | None = None
+    ) -> Thread:
         """Return a session's thread, with a checkpointer of its own.
 
         Args:
             agent: whose graph is used.
             session_id: whose thread it is.
-            run_id: the run that is carried out, if one is.
+            run: the run that is carried out, if one is; what is written stands under its claim.
         """
         await graphs_loaded()
         from graphs.agent import agent_graph
 
-        foreign = run_id if agent.graph is not None else None
-        return Thread(agent_graph(agent, self._keeping.checkpointer()), session_id, foreign)
+        foreign = run.id if run is not None and agent.graph is not None else None
+        return Thread(agent_graph(agent, self._keeping.checkpointer(run)), session_id, foreign)
 
     def model(self, run: RunRecord, agent: AgentSpec) -> ModelHandle:
         """Return a run's model, behind the agent's gateway where it has one.
@@ -180,7 +185,10 @@ class Workshop:
     # Helpers ----------------------------------------------------------------------------
 
     def _delegate(
-        self, name: str, prompt_of: Callable[[AgentSpec], Sequence[PromptPart]]
+        self,
+        name: str,
+        prompt_of: Callable[[AgentSpec], Sequence[PromptPart]],
+        brought_to: Callable[[AgentSpec], Brought],
     ) -> Delegate:
         agent, parts = self.agent(name), self._parts
         return Delegate(
@@ -189,6 +197,19 @@ class Workshop:
             approval_tools(parts.assembly, agent),
             prompt_of(agent),
             limits_of(parts.settings, agent),
+            functools.partial(brought_to, agent),
+        )
+
+    def _brought(self, run: RunRecord, agent: AgentSpec, ledger: Ledger) -> Brought:
+        """Return what extensions bring to a sub-run of this agent; the budget is the run's."""
+        parts = self._parts
+        tokens = limits_of(parts.settings, self.agent(run.agent), run.input.get("limits")).tokens
+        limits = dataclasses.replace(limits_of(parts.settings, agent), tokens=tokens)
+        return Brought(
+            model=self.model(run, agent),
+            hooks=run_hooks(parts.assembly, run, owner_of(run).user_name, agent.name),
+            policies=run_policies(parts.assembly.policies, agent),
+            bounds=bounds_of(limits, ledger),
         )
 
     def _context(
@@ -216,6 +237,7 @@ class Workshop:
             tools=self.tools(agent),
             approval_tools=approval_tools(parts.assembly, agent),
             grants=self._keeping.grants,
+            calls=self._keeping.calls(run, parts.clock),
             files=parts.stores.open(principal, project_id, run.session_id),
             archive=parts.stores.archive(principal, project_id),
             usage=ledger,

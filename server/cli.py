@@ -10,6 +10,7 @@ import typer
 from server import cli_batch
 from server.cli_base import DataDir, examples, run
 from server.cli_chat import EXAMPLES, chat
+from server.cli_encryption import encryption
 from server.cli_extensions import commands as extension_commands
 from server.cli_keys import keys
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(keys, name="key")
+app.add_typer(encryption, name="encryption")
 app.add_typer(extension_commands, name="extension")
 app.command(epilog=EXAMPLES)(chat)
 app.command(epilog=cli_batch.EXAMPLES)(cli_batch.batch)

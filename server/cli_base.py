@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -15,6 +16,9 @@ FAILED: Final = 1
 CONFIGURATION: Final = 3
 NOT_AVAILABLE: Final = 4
 INTERRUPTED: Final = 130
+
+_FILE: Final = re.compile(r"(?<=\.py): ")
+"""Behind the file in the place of a fault."""
 
 DataDir = Annotated[
     Path | None,
@@ -52,9 +56,10 @@ def _explained(error: BaseException) -> int | None:
 
     if isinstance(error, ConfigError):
         count = len(error.faults)
-        many = "a fault" if count == 1 else f"{count} faults"
-        say(f"The configuration has {many}; nothing was started.")
-        for fault in sorted(error.faults, key=lambda fault: fault.where):
+        said = "a fault" if count == 1 else f"{count} faults"
+        say(f"The configuration has {said}; nothing was started.")
+        # What stands in one file is told together.
+        for fault in sorted(error.faults, key=lambda one: _FILE.split(one.where)[0]):
             say(f"\n  {fault.where}: {fault.what}\n    Cure: {fault.cure}")
         return CONFIGURATION
     if isinstance(error, GraphwrightError):

@@ -35,9 +35,9 @@ def new(
         typer.Option(help="Folder to put it into. [default: extensions/ of this checkout]"),
     ] = None,
 ) -> None:
-    """Write a working extension: a tool, an agent, and a test that is green.
+    """Write a working extension with a test that is green.
 
-    Prints the new folder on standard output and what to do next on standard error. Nothing
+    It has a tool, an agent that uses it, and their tests. Prints the new folder on standard output and what to do next on standard error. Nothing
     that exists is changed or overwritten.
     """
 
@@ -65,34 +65,39 @@ def new(
     ),
 )
 def list_extensions() -> None:
-    """List the extensions: loaded, disabled or faulty, with their agents, tools and services.
+    """List the extensions with what they bring, and check them.
 
-    Loads them as the server does and checks everything together; the database is not
-    touched. Faults are told with file and cure, and end the command with 3.
+    Each is loaded, disabled or faulty. All are checked together as the server does it at its
+    start; the database is not touched. Faults are told with file and cure, and end the command
+    with 3.
     """
 
     async def work() -> None:
-        from api.ext import faults_of
         from core.clock import SystemClock
         from core.errors import ConfigError
+        from core.registry import Registry
         from core.settings import load_settings
-        from runtime.composing import composed, registered
+        from runtime import extending
+        from server.bootstrap import checked
 
         settings = load_settings().settings
-        registry = registered(settings)
-        faults: Sequence[Fault] = ()
+        registry = Registry()
+        folders = (extending.BUNDLED, *settings.extensions_path)
+        extending.load(registry, folders, extending.installed())
         try:
-            further = faults_of(registry.routers)
-            _, models = composed(settings, SystemClock(), registry, further)
-            await models.aclose()
+            _, models = checked(settings, SystemClock())
         except ConfigError as error:
-            faults = error.faults
-        for line in _lines(registry, faults):
-            typer.echo(line)
-        if faults:
-            raise ConfigError(faults)
+            _tell(_lines(registry, error.faults))
+            raise
+        _tell(_lines(registry, ()))
+        await models.aclose()
 
     run(work)
+
+
+def _tell(lines: Sequence[str]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 def _lines(registry: Registry, faults: Sequence[Fault]) -> list[str]:
@@ -102,14 +107,18 @@ def _lines(registry: Registry, faults: Sequence[Fault]) -> list[str]:
         "agents": [(one.extension, one.name) for one in [*registry.agents, *registry.subgraphs]],
         "tools": declared_tools(registry),
         "services": [(one.extension, one.name) for one in registry.services],
+        "middleware": [(one.extension, one.name) for one in registry.middleware],
+        "hooks": [(one.extension, one.point) for one in registry.hooks],
     }
     width = max(map(len, registry.places), default=0)
     lines: list[str] = []
-    for name, where in sorted(registry.places.items()):
-        state = "disabled" if name in registry.disabled else "loaded  "
-        if any(f"{fault.where}: ".startswith(f"{where}: ") for fault in faults):
-            state = "faulty  "
-        own = {kind: [one for by, one in all_of if by == name] for kind, all_of in said.items()}
+    for name, place in sorted(registry.places.items()):
+        faulty = any(fault.where.startswith(place) for fault in faults)
+        off = name in registry.disabled
+        state = "faulty  " if faulty else "disabled" if off else "loaded  "
+        own = {
+            kind: [str(one) for by, one in all_of if by == name] for kind, all_of in said.items()
+        }
         parts = [f"{kind}: {', '.join(names)}" for kind, names in own.items() if names]
         lines.append(f"{name:<{width}}  {state}  {'; '.join(parts)}".rstrip())
     return lines

@@ -3,6 +3,9 @@
 One object per run over the process's pool (the saver locks itself). Deserialising builds only
 types that LangGraph counts as safe, and says so loudly where a checkpoint asks for another one
 (case D13): the thread is damaged, nothing is executed, nothing is silently left out.
+
+What a run writes stands under its claim: the check of owner and attempt is the first statement
+of each write's transaction, so that a process which lost the run writes nothing (EXEC-34).
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -20,10 +25,14 @@ from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
 from core.errors import CheckpointDamaged
+from core.records import RunRecord
 from storage.failures import translated
+from storage.sealing import Keys
 
 _FORMS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """What this release writes. Older forms of the library could name classes and are refused."""
+
+_FENCE: Final = "SELECT graphwright_hold_run(%s, %s, %s)"
 
 _BLOCKED: Final = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 
@@ -45,29 +54,54 @@ def _note(event: SerdeEvent) -> None:
 register_serde_event_listener(_note)
 
 
-class StrictSerializer(JsonPlusSerializer):
-    """Reads what this product writes, and nothing else."""
+class _Whole:
+    """A text or number at the top of a state: the saver would leave it in clear otherwise."""
 
-    def __init__(self) -> None:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class StrictSerializer(JsonPlusSerializer):
+    """Seals what this product writes, and reads nothing else.
+
+    A sealed value's form is that of its bytes, a plus sign, and the name of the key:
+    `msgpack+1f0c22ab`. Values in clear, of releases that sealed nothing, are read as well.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        """Take the keys that seal and open."""
         super().__init__(pickle_fallback=False, allowed_msgpack_modules=None)
+        self._keys = keys
 
     def with_msgpack_allowlist(self, extra_allowlist: Any) -> JsonPlusSerializer:
         """Keep the list as it is: graphs store messages and plain data only."""
         del extra_allowlist
         return self
 
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return a value's form and its sealed bytes."""
+        form, data = super().dumps_typed(obj.value if isinstance(obj, _Whole) else obj)
+        name, sealed = self._keys.seal(data, about=form.encode())
+        return f"{form}+{name}", sealed
+
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return the stored value.
 
         Raises:
-            CheckpointDamaged: the bytes name a type that is not on the list, or are no message.
+            CheckpointDamaged: the bytes name a type that is not on the list, or are no message,
+                or were changed.
+            EncryptionKeyMissing: they are sealed with a key that is not here.
         """
-        if data[0] not in _FORMS:
-            raise CheckpointDamaged(f"A checkpoint is stored in the unknown form «{data[0]}».")
+        form, sealed_by, name = data[0].partition("+")
+        if form not in _FORMS:
+            raise CheckpointDamaged(f"A checkpoint is stored in the unknown form «{form}».")
         refused: list[str] = []
         _refused.names = refused
         try:
-            value = super().loads_typed(data)
+            opened = self._keys.open(name, data[1], about=form.encode()) if sealed_by else data[1]
+            value = super().loads_typed((form, opened))
             if refused:
                 raise CheckpointDamaged(
                     f"A checkpoint asks for the type {refused[0]}, which is not allowed."
@@ -79,18 +113,50 @@ class StrictSerializer(JsonPlusSerializer):
         return value
 
 
-SERIALIZER: Final = StrictSerializer()
-
-
 class Checkpointer(AsyncPostgresSaver):
     """The saver of one run."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
-        super().__init__(pool, serde=SERIALIZER)
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        serializer: StrictSerializer,
+        claim: RunRecord | None = None,
+    ) -> None:
+        """Take the pool.
+
+        Args:
+            pool: connections in autocommit mode.
+            serializer: makes bytes of values.
+            claim: the run under whose claim is written; none for one who holds the session's
+                row instead, or only reads.
+        """
+        super().__init__(pool, serde=serializer)
+        self._claim = (claim.id, claim.owner_id, claim.attempt) if claim else None
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint; plain values at the top are sealed like all others."""
+        values = {
+            name: _Whole(value) if isinstance(value, str | int | float) else value
+            for name, value in checkpoint["channel_values"].items()
+        }
+        whole: Checkpoint = {**checkpoint, "channel_values": values}
+        return await super().aput(config, whole, metadata, new_versions)
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncGenerator[AsyncCursor[DictRow]]:
-        """Give a cursor as the saver does, with its failures as the product's own errors."""
+        """Give a cursor as the saver does, with its failures as the product's own errors.
+
+        The saver asks for a pipeline for whatever it writes. A pipeline is one transaction, and
+        the check raises inside the database, so that it costs no round trip.
+        """
         with translated():
             async with super()._cursor(pipeline=pipeline) as cursor:
+                if pipeline and self._claim is not None:
+                    await cursor.execute(_FENCE, self._claim)
                 yield cursor

@@ -16,12 +16,16 @@ from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from core.ids import new_id
 from storage.failures import translated
+from storage.owners import connection_name
+from storage.sealing import Keys
 from storage.text import context
 from storage.work import UnitOfWork
 
 if TYPE_CHECKING:
-    from storage.checkpointer import Checkpointer
+    from core.records import RunRecord
+    from storage.checkpointer import Checkpointer, StrictSerializer
 
 CONNECT_TIMEOUT: Final = 10
 """Seconds for one new connection."""
@@ -34,40 +38,54 @@ _KEEPALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-    "application_name": "graphwright",
 }
 
 
 class Database:
     """Connections of one process to one database."""
 
-    def __init__(self, url: str, engine: AsyncEngine, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(
+        self,
+        url: str,
+        engine: AsyncEngine,
+        pool: AsyncConnectionPool[Any],
+        keys: Keys,
+        process: str,
+    ) -> None:
+        self.process = process
+        """Name of this process in the database: that of its connections, and as an owner of runs."""
+        self.keys = keys
+        """What seals states and stored credentials."""
         self.url = url
         """Plain `postgresql://` address: a secret, never logged."""
         self.pool = pool
         """Connections in autocommit mode with rows as dicts, each statement prepared."""
         self._engine = engine
+        self._serializer: StrictSerializer | None = None
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int) -> Database:
+    async def open(cls, url: str, *, pool_size: int, keys: Keys) -> Database:
         """Connect to a database that is migrated.
 
         Args:
             url: plain `postgresql://` address.
+            keys: seal and open what nobody may read in the database.
             pool_size: connections at most, both pools together; at least 2.
 
         Raises:
             Unavailable: it cannot be reached, or refuses the password.
         """
         half = max(pool_size // 2, 1)
-        engine = _engine(url, max(pool_size - half, 1))
+        process = new_id()
+        named = _KEEPALIVE | {"application_name": connection_name(process)}
+        engine = _engine(url, max(pool_size - half, 1), named)
         pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]](
             url,
             min_size=1,
             max_size=half,
             timeout=POOL_TIMEOUT,
             kwargs={
-                **_KEEPALIVE,
+                **named,
                 "autocommit": True,
                 "prepare_threshold": 0,
                 "row_factory": dict_row,
@@ -76,7 +94,7 @@ class Database:
             check=_check,
             open=False,
         )
-        database = cls(url, engine, pool)
+        database = cls(url, engine, pool, keys, process)
         try:
             await database.ping()
             with translated():
@@ -94,11 +112,18 @@ class Database:
         """
         return UnitOfWork(self._engine)
 
-    def checkpointer(self) -> Checkpointer:
-        """Return a new checkpointer over the shared pool; one per run, it locks itself."""
-        from storage.checkpointer import Checkpointer
+    def checkpointer(self, claim: RunRecord | None = None) -> Checkpointer:
+        """Return a new checkpointer over the shared pool; one per run, it locks itself.
 
-        return Checkpointer(self.pool)
+        Args:
+            claim: the run under whose claim is written; none to read only, or for one who holds
+                the session's row.
+        """
+        from storage.checkpointer import Checkpointer, StrictSerializer
+
+        if self._serializer is None:
+            self._serializer = StrictSerializer(self.keys)
+        return Checkpointer(self.pool, self._serializer, claim)
 
     async def ping(self) -> float:
         """Return how long the database takes to answer, in milliseconds.
@@ -122,9 +147,9 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
     await AsyncConnectionPool.check_connection(connection)
 
 
-def _engine(url: str, size: int) -> AsyncEngine:
+def _engine(url: str, size: int, options: dict[str, Any]) -> AsyncEngine:
     async def connect() -> psycopg.AsyncConnection[Any]:
-        return await psycopg.AsyncConnection.connect(url, context=context(), **_KEEPALIVE)
+        return await psycopg.AsyncConnection.connect(url, context=context(), **options)
 
     engine = create_async_engine(
         "postgresql+psycopg://",

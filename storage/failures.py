@@ -10,7 +10,10 @@ import psycopg
 import psycopg_pool
 from sqlalchemy import exc
 
-from core.errors import Unavailable
+from core.errors import RunLost, Unavailable
+
+LOST: Final = "GW001"
+"""SQLSTATE of a write by somebody who does not hold the run (any more)."""
 
 _AWAY: Final = (
     psycopg.OperationalError,
@@ -37,13 +40,20 @@ def as_unavailable(error: BaseException) -> Unavailable | None:
     return None
 
 
+def as_own(error: BaseException) -> Unavailable | RunLost | None:
+    """Return the product's own error for one of the database's, otherwise none."""
+    if isinstance(error, psycopg.Error) and error.sqlstate == LOST:
+        return RunLost("This run is carried out by somebody else now.")
+    return as_unavailable(error)
+
+
 @contextmanager
 def translated() -> Generator[None]:
-    """Raise `Unavailable` in place of the errors that mean: the database is away."""
+    """Raise the product's own errors in place of the database's."""
     try:
         yield
     except BaseException as error:
-        instead = as_unavailable(error)
+        instead = as_own(error)
         if instead is None:
             raise
         raise instead from error

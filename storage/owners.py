@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -10,6 +11,16 @@ from sqlalchemy.dialects.postgresql import insert
 from core.records import OwnerRecord
 from storage.repository import Repository, to_record, to_row
 from storage.tables import owners
+
+_CUT_OFF: Final = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = ANY(%s)
+"""
+
+
+def connection_name(owner_id: str) -> str:
+    """Return the name that the connections of a process have in the database."""
+    return f"graphwright {owner_id}"
 
 
 class Owners(Repository):
@@ -39,6 +50,20 @@ class Owners(Repository):
             select(owners).where(owners.c.beat_at > after).order_by(owners.c.started_at)
         )
         return [to_record(OwnerRecord, row) for row in rows]
+
+    async def cut_off(self, before: datetime) -> int:
+        """End the connections of processes that have not beaten since, and return how many.
+
+        One that was stopped in the middle of a transaction holds its rows for as long as it
+        is stopped. Whatever it had not committed is rolled back; awake again, it connects anew
+        and finds that its runs are not its own any more.
+        """
+        dead = await self._all(select(owners.c.id).where(owners.c.beat_at < before))
+        names = [connection_name(row["id"]) for row in dead]
+        if not names:
+            return 0
+        cursor = await self._raw.execute(_CUT_OFF, (names,))
+        return len(await cursor.fetchall())
 
     async def forget(self, before: datetime) -> int:
         """Take those off the list that have not beaten since, and return how many."""

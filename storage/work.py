@@ -20,8 +20,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection as SqlConnection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from storage.archives import Archives
+from storage.calls import Calls
+from storage.encryption import Encryption
 from storage.events import Events
-from storage.failures import as_unavailable, translated
+from storage.failures import as_own, translated
 from storage.grants import Grants
 from storage.identity import Identities
 from storage.interrupts import Interrupts
@@ -69,7 +71,7 @@ class UnitOfWork:
                     await self._sql.commit()
             finally:
                 await self._sql.close()
-        instead = None if error is None else as_unavailable(error)
+        instead = None if error is None else as_own(error)
         if instead is not None:
             raise instead from error
 
@@ -128,6 +130,11 @@ class UnitOfWork:
         return Events(*self._parts())
 
     @cached_property
+    def calls(self) -> Calls:
+        """The tool journal."""
+        return Calls(*self._parts())
+
+    @cached_property
     def interrupts(self) -> Interrupts:
         """Questions to people."""
         return Interrupts(*self._parts())
@@ -156,6 +163,11 @@ class UnitOfWork:
     def owners(self) -> Owners:
         """Processes that carry out runs."""
         return Owners(*self._parts())
+
+    @cached_property
+    def encryption(self) -> Encryption:
+        """Keys that seal what is stored."""
+        return Encryption(*self._parts())
 
     @cached_property
     def identity(self) -> Identities:

@@ -2,6 +2,7 @@
 
 pytest_plugins = [
     "tests.support.logs",
+    "tests.support.own_extensions",
     "tests.support.postgres",
     "tests.support.scripted_fixture",
 ]

@@ -12,6 +12,8 @@ from typing import Any
 
 from core.errors import RequestError, ToolDenied, ToolError, ToolFailed, ToolTimeout
 from core.log import get_logger
+from core.masking import mask_told
+from core.text import clean
 from core.tooling import ToolContext, ToolSpec
 from tools.result import Outcome, completed, failed
 from tools.threads import in_thread
@@ -76,6 +78,8 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
     if outcome is not None:
         return outcome
     if isinstance(error, ToolError | RequestError):
+        # Its author wrote the text, and may have put another exception's into it.
+        error.message = mask_told(clean(error.message))
         raise error
     raise unexpected(spec.name, error, ctx.tool_call_id)
 
@@ -86,6 +90,8 @@ async def _guarded(
     """Return the outcome or what was raised: SystemExit in a task would stop the event loop."""
     try:
         value = await spec.call(args, ctx)
+        if isinstance(value, BaseException):
+            return None, value
         if value is None or isinstance(value, bool | int | float | str):
             return completed(value), None
         # Walking through a large or lazy value takes time, and may run code of the author's.

@@ -19,7 +19,7 @@ from core.errors import (
 from core.hook_values import BadChange, merged
 from core.hooks import POINTS, REFUSING, E, HookRun, Hooks, HookSpec
 from core.log import get_logger
-from core.masking import mask
+from core.masking import mask_told
 from core.text import clean
 from tools.threads import in_thread
 
@@ -127,12 +127,14 @@ def _code(function: Any) -> Any:
 
 def _as_ours(spec: HookSpec, error: BaseException | None) -> GraphwrightError:
     if isinstance(error, ToolDenied) and spec.point in REFUSING:
-        reason = clean(mask(error.message))[:_REASON]
+        reason = clean(mask_told(error.message))[:_REASON]
         return ToolDenied(reason or "A hook refused it.")
     if isinstance(error, BadChange):
-        return HookResultInvalid(f"{_named(spec)}: {mask(clean(str(error)))}.", details=_kv(spec))
+        return HookResultInvalid(
+            f"{_named(spec)}: {mask_told(clean(str(error)))}.", details=_kv(spec)
+        )
     _log.error("hook failed", exc_info=error, extra={"kv": _kv(spec)})
-    told = f" {mask(clean(error.message))}" if isinstance(error, GraphwrightError) else ""
+    told = f" {mask_told(clean(error.message))}" if isinstance(error, GraphwrightError) else ""
     return HookFailed(
         f"{_named(spec)} failed ({type(error).__name__}).{told[:_REASON]}", details=_kv(spec)
     )

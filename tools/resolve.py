@@ -93,13 +93,15 @@ def _spec(
 
 
 def _located(function: Callable[..., Any], where: str) -> str:
+    """Return name and line of a function; its file too where that is another one."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__qualname__", repr(function))
     if code is None:
         return name
-    file = Path(code.co_filename).parts[-2:]
-    shown = "" if Path(where).parts[-2:] == file else f"{'/'.join(file)}, "
-    return f"{shown}line {code.co_firstlineno}: {name}"
+    file = Path(code.co_filename)
+    known = f"{file.parent.name}/{file.name}"
+    line = f"line {code.co_firstlineno}"
+    return f"{name} ({line})" if where.endswith(known) else f"{name} ({known}, {line})"
 
 
 def _declaration(function: Callable[..., Any], place: str, faults: list[Fault]) -> ToolDeclaration:

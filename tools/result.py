@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
+from core.masking import mask_known
 from core.text import clean
 from core.tooling import Source, Sourced
 
@@ -55,7 +56,7 @@ def completed(value: Any) -> Outcome:
 
 def failed(message: str, status: Status = "failed") -> Outcome:
     """Return the outcome of a call that did not work; the message reaches model and user."""
-    text = clean(message)[:4_000]
+    text = mask_known(clean(message))[:4_000]
     return Outcome(status, text, error=text)
 
 
@@ -88,6 +89,8 @@ class _Room:
         self.cut = False
 
     def take(self, text: str) -> str:
+        """Return as much of the text as there is room for, without what is known to be secret."""
+        text = mask_known(text)
         if len(text) > self.left:
             text, self.cut = text[: max(self.left, 0)], True
         self.left -= len(text) + 1
@@ -122,8 +125,9 @@ def _nested(value: Any, room: _Room, depth: int) -> Any:
 
 def _open(value: Any) -> Any:
     """Return the plain content of well-known kinds of objects."""
-    if isinstance(value, type):
-        return value.__name__
+    if isinstance(value, type | BaseException):
+        # An exception's text may carry addresses and paths, as that of one that is raised.
+        return value.__name__ if isinstance(value, type) else f"({type(value).__name__})"
     if dataclasses.is_dataclass(value):
         return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
     if isinstance(value, BaseModel):

@@ -14,7 +14,7 @@ from langgraph.errors import GraphBubbleUp
 
 from core.errors import GraphwrightError, MiddlewareFailed
 from core.log import get_logger
-from core.masking import mask
+from core.masking import mask_told
 from tools.threads import in_thread
 
 Point = Literal["before_agent", "before_model", "after_model", "after_agent"]
@@ -92,7 +92,7 @@ class Member:
         kind = type(error).__name__
         if type(error).__module__.startswith(_READY_MADE):
             # Such as a limit that is reached: the text is made for the user.
-            return f"{self.name} ended the run: {mask(str(error))[:500]}"
+            return f"{self.name} ended the run: {mask_told(str(error))[:500]}"
         return f"The middleware {self.name} failed in {doing} ({kind})."
 
 

@@ -13,6 +13,7 @@ from storage.tables.base import Base, metadata
 __all__ = [
     "api_keys",
     "archives",
+    "encryption_keys",
     "interrupts",
     "login_links",
     "memberships",
@@ -57,3 +58,4 @@ archives = _table(chats.Archives)
 preferences = _table(chats.Preferences)
 tool_grants = _table(chats.ToolGrants)
 owners = _table(run_tables.Owners)
+encryption_keys = _table(run_tables.EncryptionKeys)

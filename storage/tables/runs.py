@@ -135,6 +135,20 @@ class UsageEvents(Base, table=True):
     )
 
 
+class ToolJournal(Base, table=True):
+    """Calls that may change something: that they began, and how they ended."""
+
+    run_id: str = of("runs", primary_key=True)
+    call_id: str = words(primary_key=True)
+    tool: str = words()
+    starts: int
+    mark: str = words()
+    started_at: datetime = moment()
+    ended_at: datetime | None = moment(nullable=True)
+    type: str | None = words(nullable=True)
+    blob: bytes | None = None
+
+
 class Owners(Base, table=True):
     """Processes that carry out runs."""
 
@@ -144,6 +158,13 @@ class Owners(Base, table=True):
     pid: int
     started_at: datetime = moment()
     beat_at: datetime = moment()
+
+
+class EncryptionKeys(Base, table=True):
+    """Names of the keys with which something may be sealed."""
+
+    id: str = words(primary_key=True)
+    created_at: datetime = made_at()
 
 
 class LibraryVersions(Base, table=True):

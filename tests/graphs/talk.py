@@ -26,6 +26,7 @@ from graphs.agent import agent_graph
 from graphs.settle import SETTLE_AS, settling_messages
 from graphs.state import begin
 from providers.registry import ModelRegistry
+from runtime.memory import NoCalls
 from runtime.registry import assemble
 from sandbox.files import FileLimits, LocalFileStores
 from tests.support.scripted_server import ScriptedServer
@@ -139,6 +140,7 @@ class Talk:
             tools={name: self.assembly.tools[name] for name in self.agent.tools},
             approval_tools=self.assembly.approval_tools | self.agent.approval_tools,
             grants=self.seen,
+            calls=NoCalls(),
             files=self.files,
             archive=self.archive,
             usage=self.seen,

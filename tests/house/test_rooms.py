@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from scripts import lint_house
+from scripts import lint_house, lint_imports
 from tests.house.tree import ROOT, folders_at_the_top
 
 NO_ROOMS = {
@@ -52,21 +52,22 @@ def test_house_lint_and_packaging_know_the_same_rooms(contract):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packaged = project["tool"]["setuptools"]["packages"]["find"]["include"]
     # Skills hold no code, so no contract speaks of them.
-    top = {name.rstrip("*") for name in packaged if "." not in name}
-    assert top - {"skills"} == set(contract["root_packages"])
+    rooms = {name.rstrip("*") for name in packaged if not name.startswith("extensions.")}
+    assert rooms - {"skills"} == set(contract["root_packages"])
 
 
 def test_the_extensions_of_the_product_are_named_alike_where_own_ones_are_passed_over():
-    """Own extensions lie in `extensions/` too: git, house lint and type checker leave them alone."""
+    """Own extensions lie in `extensions/` too: git, checks and the package leave them alone."""
     kept = re.findall(r"^!/extensions/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     typed = project["tool"]["basedpyright"]["include"]
     assert {f"extensions/{name}" for name in kept} | {"extensions/*.py"} == {
         path for path in typed if path.startswith("extensions")
     }
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packaged = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert {f"extensions.{name}*" for name in kept} == {n for n in packaged if "." in n}
+    assert {"extensions", *(f"extensions.{name}*" for name in kept)} == {
+        name for name in packaged if name.startswith("extensions")
+    }
     for name in kept:
         assert (ROOT / "extensions" / name / "extension.py").is_file()
 
@@ -79,3 +80,17 @@ def test_own_extensions_are_no_part_of_the_project(tmp_path):
     assert lint_house.own_extensions(tmp_path) == {tmp_path / "extensions" / "mine"}
     paths = {path.relative_to(tmp_path).as_posix() for path in lint_house.files(tmp_path)}
     assert paths == {"extensions/core/extension.py", "main.py"}
+
+
+def test_the_directions_of_imports_are_checked_for_all_but_own_extensions(tmp_path):
+    root, target = tmp_path / "clone", tmp_path / "shown"
+    for room in lint_house.ROOMS:
+        (root / room).mkdir(parents=True)
+    (root / ".gitignore").write_text("/extensions/*/\n!/extensions/core/\n")
+    (root / "extensions" / "__init__.py").write_text("")
+    for name in ("core", "mine"):
+        (root / "extensions" / name).mkdir()
+    target.mkdir()
+    lint_imports.shown(target, root)
+    assert {path.name for path in target.iterdir()} == set(lint_house.ROOMS)
+    assert {path.name for path in (target / "extensions").iterdir()} == {"__init__.py", "core"}

@@ -26,9 +26,13 @@ from runtime.registry import assemble
 from sandbox.files import FileLimits, LocalFileStores
 from storage.database import Database
 from tests.support.events import all_of
+from tests.support.postgres import some_keys
 from tests.support.scripted_server import ScriptedServer
 
 CLOCK = SystemClock()
+
+STAMPS = "/workspace/stamps.txt"
+"""Where tools leave a mark that outlives their process."""
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Tools:
 
     def registry(self) -> Registry:
         registry = Registry(where="test")
-        tools = (*self._plain(), *self._pausing())
+        tools = (*self._plain(), *self._pausing(), *self._stamping())
         for tool in tools:
             registry.register_tool(tool)
         registry.register_agent("assistant", "Helps.", "Be brief.", tools=tools)
@@ -135,6 +139,29 @@ class Tools:
 
         return hold, hang, ask_user, request_plan_approval
 
+    def _stamping(self) -> tuple[Callable[..., Any], ...]:
+        @define_tool(label="Stamp", side_effect="external")
+        async def stamp(ctx: ToolContext, text: str) -> str:
+            """Put a stamp into a file.
+
+            Args:
+                text: the stamp.
+            """
+            await ctx.files.append(STAMPS, f"{text}\n".encode())
+            return f"stamped {text}"
+
+        @define_tool(label="Set", side_effect="write", idempotent=True)
+        async def set_stamp(ctx: ToolContext, text: str) -> str:
+            """Put a stamp into a file; the same again does no harm.
+
+            Args:
+                text: the stamp.
+            """
+            await ctx.files.append(STAMPS, f"{text}\n".encode())
+            return f"set {text}"
+
+        return stamp, set_stamp
+
 
 @dataclass
 class Bench:
@@ -175,7 +202,7 @@ class Bench:
         return assemble(registry)
 
     async def database(self) -> Database:
-        database = await Database.open(self.url, pool_size=10)
+        database = await Database.open(self.url, pool_size=10, keys=some_keys())
         self.stack.push_async_callback(database.close)
         return database
 

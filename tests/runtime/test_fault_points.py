@@ -115,7 +115,7 @@ async def test_a_kill_at_any_point_loses_nothing(bench: Bench, point: str):
     run = await the_run(watching)
     if (
         point in ("resume.claimed", "title.before")
-        or point.startswith("tool.after")
+        or point.startswith(("tool.after", "tool.begun", "tool.done"))
         or ":" in point
     ):
         reader = asyncio.create_task(to_its_end(watching, run))

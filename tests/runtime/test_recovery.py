@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import psycopg
 import pytest
 
 from core.types import RunStatus
 from runtime.commands import Submitted
+from storage.owners import connection_name
 from tests.runtime.child import Child, child
 from tests.runtime.conftest import Bench, Ground
-from tests.support.events import text_of, types_of
+from tests.support.events import text_of
 from tests.support.postgres import execute
-from tests.support.scripted_turns import Gate, call, calls, hold, say
+from tests.support.scripted_turns import Gate, call, hold, say
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -57,28 +59,6 @@ async def test_a_run_that_broke_off_in_a_model_turn_goes_on_and_repeats_the_turn
     history = await ground.history(submitted.session_id)
     assert history[-1]["parts"] == [{"type": "text", "text": "right"}]
     assert (await ground.runs.get(ground.ann, submitted.run_id)).takeovers == 1
-    assert bench.scripted.refused == []
-
-
-@pytest.mark.req("EXEC-33", "EXEC-35", "P3")
-async def test_a_call_that_may_have_happened_is_not_repeated_but_told(bench: Bench):
-    watching, worker = await bench.open(works=False), await child(bench)
-    bench.scripted.play(calls([("lookup", {"key": "k"}, "c1"), ("hold", {}, "c2")]))
-    submitted = await watching.submit("work")
-    await until(watching, submitted, "tool_result")
-    await crash(worker, bench)
-    ground = await bench.open()
-    events = await ground.read(submitted)
-    assert types_of(events)[-2:] == ["agent_error", "error"]
-    assert events[-1].data["code"] == "run_lost"
-    assert "hold" in events[-1].data["message"]
-    assert await ground.status(submitted.run_id) is RunStatus.INTERRUPTED
-    assistant = (await ground.history(submitted.session_id))[1]
-    assert [part["result"]["status"] for part in assistant["parts"]] == ["completed", "cancelled"]
-    assert [event.type for event in events].count("tool_result") == 2
-    bench.scripted.play(say("Still here."))
-    _, more = await ground.chat("hello?", submitted.session_id)
-    assert more[-1].data["status"] == "success"
     assert bench.scripted.refused == []
 
 
@@ -228,3 +208,24 @@ async def test_a_database_restart_delays_a_run_and_loses_nothing(bench: Bench):
     assert ground.done == ["lookup k"]
     _, more = await ground.chat("and again", submitted.session_id)
     assert more[-1].data["status"] == "success"
+
+
+@pytest.mark.req("EXEC-33", "EXEC-34", "P1", "P4")
+async def test_a_dead_owners_open_transaction_does_not_hold_up_the_takeover(bench: Bench):
+    watching, worker = await bench.open(works=False), await child(bench)
+    gate = Gate()
+    bench.scripted.play(hold(say("wrong half", size=5), gate, after=2), say("right"))
+    submitted = await watching.submit("work")
+    await until(watching, submitted, "token")
+    [(owner,)] = execute(bench.url, "SELECT id FROM owners WHERE kind = 'serve'")
+    # As if it had been stopped between a statement and the commit.
+    with psycopg.connect(bench.url, application_name=connection_name(owner)) as stopped:
+        stopped.execute("SELECT FROM runs WHERE id = %s FOR UPDATE", (submitted.run_id,))
+        await crash(worker, bench)
+        gate.open()
+        await bench.open()
+        events = await watching.read(submitted)
+        assert events[-1].data["status"] == "success"
+        assert text_of(events) == "right"
+        with pytest.raises(psycopg.OperationalError):
+            stopped.execute("SELECT 1")

@@ -131,6 +131,32 @@ def setup(registry):
         assert [seen.refused for seen in scripted.requests if seen.refused] == []
 
 
+@pytest.mark.req("EXT-07")
+async def test_a_turn_whose_calls_a_middleware_answered_all_goes_back_to_the_model(
+    open_served: Opener, scripted: ScriptedServer, folder: Path
+) -> None:
+    settings = wrapped(
+        folder,
+        """
+def setup(registry):
+    registry.register_agent("counter", "Counts.", "Count.", [double])
+    registry.register_middleware(
+        "limit", lambda services: ready.ToolCallLimitMiddleware(run_limit=1), targets=["counter"]
+    )
+""",
+    )
+    one, two = call("double", {"number": 1}), call("double", {"number": 2})
+    scripted.on("count", one, two, say("One is enough."))
+    async with open_served(**settings) as served:
+        reply = await served.chat("count", agent="counter")
+        assert reply.last["type"] == "done", reply.last
+        assert shown(reply) == "One is enough."
+        kept = await history(served, reply.session_id)
+        assert list(results(kept).values()) == ["completed", "failed"]
+        assert types(reply).count("tool_call") == types(reply).count("tool_result") == 2
+        assert [seen.refused for seen in scripted.requests if seen.refused] == []
+
+
 @pytest.mark.req("EXT-07", "EXEC-30", "D01")
 async def test_a_turn_that_may_still_change_is_judged_after_a_restart(
     open_served: Opener, scripted: ScriptedServer, folder: Path

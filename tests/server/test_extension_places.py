@@ -17,6 +17,7 @@ from core.registry import Registry
 from core.settings import load_settings
 from runtime.extending import BUNDLED, installed, load
 from server.bootstrap import checked, opened
+from tests.server.broken_extensions import BROKEN
 from tests.support.extension_folders import add, forgotten
 
 SETUP = "def setup(registry):\n    registry.register_agent({name!r})\n"
@@ -157,175 +158,6 @@ def test_a_switch_and_a_check_read_settings_by_the_same_priority(place: Path):
     load_settings(None, {})
 
 
-TOOL = "from extensions import define_tool, sourced\n@define_tool({said})\ndef {name}(a: int):\n    {doc}\n"
-SERVICE = "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def make(s):\n    yield 1\n"
-
-MIDDLEWARE = """
-from langchain.agents.middleware import AgentMiddleware, AgentState, HumanInTheLoopMiddleware
-from langchain_core.tools import tool
-class Plain(AgentMiddleware): pass
-class One(AgentMiddleware):
-    class state_schema(AgentState):
-        mark: str
-class Two(AgentMiddleware):
-    class state_schema(AgentState):
-        mark: int
-@tool
-def now(): "Tell the time."
-class Brings(AgentMiddleware):
-    tools = [now]
-def use(services): return services["egg"].open()
-def setup(registry):
-    add = registry.register_middleware
-"""
-
-BROKEN = {
-    "mw_circle": (
-        MIDDLEWARE + "    add('first', lambda s: Plain(), before=['last'])\n"
-        "    add('last', lambda s: Plain(), before=['first'])\n",
-        "first → last → first",
-    ),
-    "mw_double": (
-        MIDDLEWARE + "    add('asks', lambda s: HumanInTheLoopMiddleware({'now': True}))\n",
-        "doubles what is built in",
-    ),
-    "mw_fails": (MIDDLEWARE + "    add('fails', lambda s: 1 / 0)\n", "ZeroDivisionError"),
-    "mw_none": (MIDDLEWARE + "    add('none', lambda s: None)\n", "gave NoneType"),
-    "mw_order": (
-        MIDDLEWARE + "    add('o', lambda s: Plain(), after=['asx'])\n",
-        "after names 'asx'",
-    ),
-    "mw_service": (
-        MIDDLEWARE + "    add('uses', use, requires=['egg'])\n",
-        "'egg' does not run yet",
-    ),
-    "mw_states": (
-        MIDDLEWARE + "    add('one', lambda s: One(), targets=['meek'])\n"
-        "    add('two', lambda s: Two(), targets=['meek'])\n"
-        "    registry.register_agent('meek')\n",
-        "'mark' is of one kind with one and of another with two",
-    ),
-    "mw_target": (
-        MIDDLEWARE + "    add('t', lambda s: Plain(), targets=['assistent'])\n",
-        "Did you mean 'assistant'?",
-    ),
-    "mw_tool": (MIDDLEWARE + "    add('brings', lambda s: Brings())\n", "'now' is taken"),
-    "Bad-Name": ("", "no allowed name"),
-    "built_in": (
-        TOOL.format(said="name='calculate'", name="mine", doc="'Count.'")
-        + "def setup(registry):\n    registry.register_tool(mine)\n",
-        "The tool 'calculate' is built in",
-    ),
-    "silent": (
-        TOOL.format(said="", name="silent", doc="pass")
-        + "def setup(registry):\n    registry.register_agent('quiet', tools=[silent])\n",
-        "neither docstring nor summary",
-    ),
-    "unknown_tool": (
-        "def setup(registry):\n    registry.register_agent('u', tools=['calculat'])\n",
-        "Did you mean 'calculate'?",
-    ),
-    "circle": (
-        SERVICE + "def setup(registry):\n"
-        "    registry.register_service('hen', make, ['egg'])\n"
-        "    registry.register_service('egg', make, ['hen'])\n",
-        "egg → hen → egg",
-    ),
-    "requires": (
-        TOOL.format(said="", name="needs", doc="'Need.'")
-        + "def setup(registry):\n    registry.register_tool(needs, requires=['eg'])\n",
-        "Did you mean 'egg'?",
-    ),
-    "not_bound": (
-        "def setup(registry):\n"
-        "    registry.register_agent('n', tools=['now'], approval_tools=['write_file'])\n",
-        "'write_file', which this agent does not have",
-    ),
-    "nobody_there": (
-        "def setup(registry):\n    registry.register_agent('boss', delegates=['asistant'])\n",
-        "Did you mean 'assistant'?",
-    ),
-    "selfish": (
-        "def setup(registry):\n    registry.register_agent('lone', delegates=['lone'])\n",
-        "cannot delegate to itself",
-    ),
-    "odd_shape": (
-        "def setup(registry):\n    registry.register_subgraph('s', 'S.', dict, input_schema=str)\n",
-        "input_schema cannot be used",
-    ),
-    "import_error": ("import nothing_of_that_name\n", "Install the package"),
-    "wrong_config": (
-        "def validate_config():\n    raise ValueError('ACME_API_KEY=abcdef123456 is wrong')\n"
-        "def setup(registry): pass\n",
-        "finds its settings wrong",
-    ),
-    "open_route": (
-        "from fastapi import APIRouter\nrouter = APIRouter()\n"
-        "@router.get('/x')\nasync def x(): ...\n"
-        "def setup(registry):\n    registry.register_router(router)\n",
-        "states no permission",
-    ),
-}
-
-HOOK = "def setup(registry):\n    registry.register_hook({said})\n"
-BROKEN |= {
-    "hook_shape": (
-        "def both(event, more): ...\n" + HOOK.format(said="'tool_call.before', both"),
-        "It does not take exactly one positional parameter. Write `def both(event):`",
-    ),
-    "hook_no_function": (HOOK.format(said="'run.before', 'check'"), "It is no function"),
-    "hook_generator": (
-        "def each(event):\n    yield\n" + HOOK.format(said="'run.before', each"),
-        "It yields",
-    ),
-    "hook_point": (
-        "def look(event): ...\n" + HOOK.format(said="'tool_cal.before', look"),
-        "There is no such point. Did you mean 'tool_call.before'?",
-    ),
-    "hook_embedding": (
-        "def look(event): ...\n" + HOOK.format(said="'embedding.after', look"),
-        "Nothing is embedded yet",
-    ),
-    "hook_record": (
-        "from extensions.hooks import ToolResult\n"
-        "def look(event: ToolResult): ...\n" + HOOK.format(said="'tool_call.before', look"),
-        "Let it take ToolCall, or register it at tool_call.after.",
-    ),
-    "hook_time": (
-        "def look(event): ...\n" + HOOK.format(said="'run.after', look, timeout=0"),
-        "timeout is '0'. Give seconds, more than 0 and at most 60.",
-    ),
-    "hook_policy": (
-        "def look(event): ...\n" + HOOK.format(said="'run.after', look, on_error='retry'"),
-        "Say 'fail' or 'ignore'.",
-    ),
-    "hook_agent": (
-        "def look(event): ...\n" + HOOK.format(said="'run.after', look, agents=['asistant']"),
-        "Did you mean 'assistant'?",
-    ),
-    "hook_no_agent": (
-        "def look(event): ...\n" + HOOK.format(said="'run.after', look, agents=[]"),
-        "would never be called",
-    ),
-    "hook_twice": (
-        "def look(event): ...\n"
-        + HOOK.format(said="'run.after', look")
-        + "    registry.register_hook('run.after', look)\n",
-        "registered here already",
-    ),
-    "hook_graph": (
-        "from langgraph.graph import StateGraph, MessagesState\n"
-        "def build():\n    graph = StateGraph(MessagesState)\n"
-        "    graph.add_node('a', lambda state: {})\n    graph.set_entry_point('a')\n"
-        "    return graph\n"
-        "def look(event): ...\n"
-        + HOOK.format(said="'tool_call.before', look, agents=['own']")
-        + "    registry.register_subgraph('own', 'Own.', build)\n",
-        "has a graph of its own",
-    ),
-}
-
-
 @pytest.mark.req("EXT-05", "EXT-10")
 async def test_a_broken_set_is_told_whole_before_the_database_is_touched(place: Path):
     for name, (code, _) in BROKEN.items():
@@ -343,6 +175,7 @@ async def test_a_broken_set_is_told_whole_before_the_database_is_touched(place: 
             database_url=f"postgresql://nobody@127.0.0.1:{port}/none",
             extensions_path=(place / "mine",),
             hitl_tools=frozenset({"nothing"}),
+            model_provider="failing",
         )
         with pytest.raises(ConfigError) as caught:
             async with opened(loaded, SystemClock()):

@@ -16,8 +16,11 @@ from langgraph.types import Command, Send, interrupt
 
 from core.errors import CheckpointDamaged, Unavailable
 from core.ids import new_id
-from storage.checkpointer import SERIALIZER
+from storage.checkpointer import StrictSerializer
 from storage.database import Database
+from tests.support.postgres import some_keys
+
+SERIALIZER = StrictSerializer(some_keys())
 
 
 def merge(state: list[AnyMessage], writes: list[Any]) -> list[AnyMessage]:
@@ -215,7 +218,7 @@ def test_what_the_product_stores_comes_back_equal():
 
 @pytest.mark.req("EXEC-39")
 async def test_a_saver_without_a_database_is_unavailable(database_url: str):
-    database = await Database.open(database_url, pool_size=2)
+    database = await Database.open(database_url, pool_size=2, keys=some_keys())
     saver = database.checkpointer()
     await database.close()
     with pytest.raises(Unavailable):

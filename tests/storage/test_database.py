@@ -9,7 +9,7 @@ import pytest
 from core.errors import Unavailable
 from storage.database import Database
 from tests.storage.conftest import World
-from tests.support.postgres import execute, with_database
+from tests.support.postgres import execute, some_keys, with_database
 
 
 async def cut(database: Database) -> None:
@@ -27,7 +27,7 @@ async def cut(database: Database) -> None:
 async def test_a_database_that_is_not_there_is_named_without_its_password(database_url: str):
     missing = with_database(database_url, "missing")
     with pytest.raises(Unavailable) as caught:
-        await Database.open(missing, pool_size=2)
+        await Database.open(missing, pool_size=2, keys=some_keys())
     password = database_url.partition("graphwright:")[2].partition("@")[0]
     assert password
     assert password not in str(caught.value)
@@ -81,7 +81,7 @@ async def test_an_exception_rolls_everything_back_and_comes_out_unchanged(world:
 
 @pytest.mark.req("EXEC-39")
 async def test_a_cancelled_transaction_gives_its_connection_back(database_url: str):
-    database = await Database.open(database_url, pool_size=2)
+    database = await Database.open(database_url, pool_size=2, keys=some_keys())
 
     async def hang() -> None:
         async with database.work() as work:

@@ -20,7 +20,7 @@ from storage.database import Database
 from storage.migrate import migrate, pending
 from storage.migrations import HEAD
 from storage.tables import metadata
-from tests.support.postgres import execute, with_database
+from tests.support.postgres import execute, some_keys, with_database
 
 
 @pytest.fixture
@@ -64,11 +64,12 @@ def test_the_noted_head_is_the_newest_revision():
 
 @pytest.mark.req("OPS-10")
 async def test_processes_that_migrate_together_do_it_once(empty_url: str):
-    assert await pending(empty_url) == ["0001", library_schema.CHECKPOINTS, library_schema.QUEUE]
+    libraries = [library_schema.CHECKPOINTS, library_schema.QUEUE]
+    assert await pending(empty_url) == ["0001", "0002", *libraries]
     await asyncio.gather(*(migrate(empty_url) for _ in range(4)))
     assert await pending(empty_url) == []
     await migrate(empty_url)
-    database = await Database.open(empty_url, pool_size=2)
+    database = await Database.open(empty_url, pool_size=2, keys=some_keys())
     try:
         async with database.work() as work:
             queue = await work.connection.execute("SELECT count(*) FROM procrastinate_jobs")

@@ -23,6 +23,7 @@ from storage.database import Database
 from storage.embedded import EmbeddedPostgres
 from storage.migrate import migrate
 from storage.postgres.home import ADMIN, find_home
+from storage.sealing import Keys
 
 FOLDER = pytest.StashKey[Path]()
 
@@ -50,6 +51,11 @@ def apart(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine on a loop of its own, whatever loop the test has."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+def some_keys() -> Keys:
+    """Return the encryption keys of all test databases."""
+    return Keys([b"k" * 32], lambda: None)
 
 
 def with_database(url: str, name: str) -> str:
@@ -113,6 +119,6 @@ def database_url(postgres: str, request: pytest.FixtureRequest) -> Iterator[str]
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh, migrated database, opened."""
-    opened = await Database.open(database_url, pool_size=8)
+    opened = await Database.open(database_url, pool_size=8, keys=some_keys())
     yield opened
     await opened.close()

@@ -116,12 +116,12 @@ class ServerProcess:
             self._changed.notify_all()
 
 
-def start_server(data_dir: Path, *options: str, cwd: Path = ROOT, **settings: str) -> ServerProcess:
+def start_server(data_dir: Path, *options: str, **settings: str) -> ServerProcess:
     """Start `graphwright serve` on a free port; does not wait for it."""
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", "--data-dir", str(data_dir), *options],
-        cwd=cwd,
-        env=environment(**{"PYTHONPATH": str(ROOT), **settings}),
+        cwd=ROOT,
+        env=environment(**settings),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -131,11 +131,9 @@ def start_server(data_dir: Path, *options: str, cwd: Path = ROOT, **settings: st
 
 
 @contextmanager
-def server(
-    data_dir: Path, *options: str, cwd: Path = ROOT, **settings: str
-) -> Iterator[ServerProcess]:
+def server(data_dir: Path, *options: str, **settings: str) -> Iterator[ServerProcess]:
     """Give a server that is ready; it is stopped at the end, killed if it will not go."""
-    started = start_server(data_dir, *options, cwd=cwd, **settings)
+    started = start_server(data_dir, *options, **settings)
     try:
         yield started.wait_ready()
     finally:

@@ -163,7 +163,7 @@ def test_each_fault_is_reported_with_file_and_cure_and_never_raised(function, op
     assert what in text
     assert cure in text
     assert all(fault.where.startswith("my_extension: ") for fault in faults)
-    assert all("tools/test_resolve.py, line " in fault.where for fault in faults)
+    assert all("test_resolve.py, line " in fault.where for fault in faults)
 
 
 def _declared(function, options):
