@@ -9,6 +9,7 @@ from typing import Any
 from core.errors import Fault
 from core.registry import SubgraphDeclaration
 from core.tooling import AgentSpec
+from runtime.declared import texts
 from runtime.naming import ALLOWED, well_formed
 from tools.input_shape import shape_of
 
@@ -48,13 +49,14 @@ def _agent(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> AgentS
         except (TypeError, ValueError) as error:
             faults.append(Fault(place, f"input_schema cannot be used: {error}", SHAPES))
             return None
+    words = texts({"description": said.description, "label": said.label}, place, faults)
     graph = _built(said, place, faults)
     if graph is None:
         return None
     return AgentSpec(
         name=said.name,
-        label=said.label or said.name,
-        description=said.description,
+        label=words["label"] or said.name,
+        description=words["description"],
         prompt="",
         tools=(),
         graph=graph,

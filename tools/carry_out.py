@@ -12,10 +12,8 @@ from typing import Any
 
 from core.errors import RequestError, ToolDenied, ToolError, ToolFailed, ToolTimeout
 from core.log import get_logger
-from core.masking import mask_told
-from core.text import clean
 from core.tooling import ToolContext, ToolSpec
-from tools.result import Outcome, completed, failed
+from tools.result import Outcome, completed, failed, told
 from tools.threads import in_thread
 
 _GRACE = 1.0
@@ -78,8 +76,7 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
     if outcome is not None:
         return outcome
     if isinstance(error, ToolError | RequestError):
-        # Its author wrote the text, and may have put another exception's into it.
-        error.message = mask_told(clean(error.message))
+        error.message = told(error)
         raise error
     raise unexpected(spec.name, error, ctx.tool_call_id)
 
