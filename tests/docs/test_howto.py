@@ -28,7 +28,6 @@ COMMANDS = {
     "python": "",
     "ruff": "-m ruff",
     "lint-imports": "-c 'from importlinter.cli import lint_imports_command as it; it()'",
-    "basedpyright": "-m basedpyright",
 }
 
 CHECKS = {
@@ -36,8 +35,6 @@ CHECKS = {
     "lint": "",
     "imports": "Contracts: ",
     "house": "house: ",
-    "types": " warnings, ",
-    "tree": " passed",
 }
 """Of `make check`, with what each says when it has done its work."""
 
