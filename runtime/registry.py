@@ -50,16 +50,14 @@ def assemble(
     Raises:
         ConfigError: with every fault, each with place and cure.
     """
-    names: dict[str, Any] = {"extensions": extensions, "disabled": disabled}
-    rebuild = functools.partial(
-        assemble, registry, hitl_tools, default_agent=default_agent, **names
-    )
+    options: dict[str, Any] = {"extensions": extensions, "disabled": disabled}
+    options["default_agent"] = default_agent
+    rebuild = functools.partial(assemble, registry, hitl_tools, **options)
     registry = tidied(registry)
     faults = list(registry.faults)
     services = services_of(registry.services, faults)
     offered = _offered(registry)
-    tools = _tools(offered, faults)
-    _check_requires(offered, {item.name for item in registry.services}, faults)
+    tools = _tools(offered, {item.name for item in registry.services}, faults)
     agents = _all_agents(registry, offered, tools, faults)
     middleware = middleware_of(registry, agents, default_agent, faults)
     added = tried(middleware, agents, tools, faults)
@@ -119,7 +117,9 @@ def _offered(registry: Registry) -> list[ToolDeclaration]:
     return offered
 
 
-def _tools(offered: Sequence[ToolDeclaration], faults: list[Fault]) -> dict[str, ToolSpec]:
+def _tools(
+    offered: Sequence[ToolDeclaration], services: Collection[str], faults: list[Fault]
+) -> dict[str, ToolSpec]:
     tools: dict[str, ToolSpec] = {}
     owners: dict[str, ToolDeclaration] = {}
     for said in offered:
@@ -135,6 +135,7 @@ def _tools(offered: Sequence[ToolDeclaration], faults: list[Fault]) -> dict[str,
             spec, requires=tuple(map(str, requires)), extension=said.extension
         )
         owners[spec.name] = said
+    _check_requires(offered, services, faults)
     return tools
 
 
