@@ -21,7 +21,7 @@ run: setup ## start the server; prints the one-time link (ARGS="--port 9000")
 	@exec $(BIN)/graphwright serve $(ARGS)
 
 test: setup-dev ## run the tests (ARGS="tests/core -k masking")
-	@$(BIN)/pytest -n 2 $(ARGS)
+	@$(BIN)/pytest $(if $(filter extensions/%,$(ARGS)),-q,-n 2) $(ARGS)
 
 check: setup-dev ## format, lint, types, imports, house rules, requirement coverage
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)

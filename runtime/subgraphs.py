@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import Fault
+from core.masking import mask
 from core.registry import SubgraphDeclaration
 from core.tooling import AgentSpec
 from runtime.declared import texts
@@ -76,7 +77,7 @@ def _built(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> Any:
     try:
         return built(said.build, shaped=said.input_schema is not None)
     except Exception as error:  # boundary: an extension's code; all faults are told together
-        what = f"The graph cannot be built: {type(error).__name__}: {error}"
+        what = f"The graph cannot be built: {mask(f'{type(error).__name__}: {error}')}"
         cure = (
             "build() takes no argument and returns a StateGraph whose state has `messages`, or "
             "pass input_schema. To ask the user, a node calls interrupt(…)."

@@ -6,10 +6,12 @@ import importlib.util
 import keyword
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -33,6 +35,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 """The form that the loader asks for; shorter, since the tool's name is longer by a word."""
 
 _ARGUMENTS: Final = '{"topic": "hours"}'
+
+_PLAIN: Final = re.compile(r"[^\s#'\"$\\`]*\Z")
 
 _SETTING: Final = "GW_EXTENSIONS_PATH"
 
@@ -71,10 +75,12 @@ def write(name: str, folder: Path | None, known: Sequence[Path]) -> Skeleton:
     skeleton = Skeleton(
         place=where / name,
         files=[made.format(name=name) for made in FILES.values()],
-        test=f"make test ARGS=extensions/{name}" if ours else f"pytest {where / name}",
-        serve="make run" if ours else "graphwright serve",
-        chat=_command(f"chat --agent {name} -m '{name}_find {_ARGUMENTS}'"),
-        dotenv="" if looked_at else f"{_SETTING}={path}",
+        test=f"make test ARGS=extensions/{name}"
+        if ours
+        else f"{_bin('pytest')} {shlex.quote(str(where / name))}",
+        serve="make run" if checkout() is not None else "graphwright serve",
+        chat=f"{_bin('graphwright')} chat --agent {name} -m '{name}_find {_ARGUMENTS}'",
+        dotenv="" if looked_at else f"{_SETTING}={_quoted(path)}",
     )
     _put(skeleton, name)
     return skeleton
@@ -144,8 +150,9 @@ def _chosen(folder: Path | None) -> Path:
     if folder.is_symlink():
         raise Invalid(f"{folder} is a symbolic link. Name the real folder: --path FOLDER.")
     folder = folder.expanduser().resolve()
-    if os.pathsep in str(folder):
-        raise Invalid(f"{folder} has a {os.pathsep!r} in its name. Name another: --path FOLDER.")
+    for odd in (os.pathsep, "'", "\n"):
+        if odd in str(folder):
+            raise Invalid(f"{folder} has a {odd!r} in its name. Name another: --path FOLDER.")
     near = folder if folder.exists() else folder.parent
     if not near.is_dir():
         raise Invalid(f"{near} is no folder. Make it, or name another: --path FOLDER.")
@@ -158,26 +165,50 @@ def _chosen(folder: Path | None) -> Path:
 
 
 def _put(skeleton: Skeleton, name: str) -> None:
-    """Write all files under another name and put them in place in one step."""
+    """Write all files under another name and put them in place in one step.
+
+    Raises:
+        Invalid: the folder cannot be written to; nothing is left there.
+    """
     folder = skeleton.place.parent
     values = {"name": name, "test": skeleton.test, "serve": skeleton.serve, "chat": skeleton.chat}
     templates = resources.files("server") / "templates" / "extension"
-    made = not folder.exists()
-    folder.mkdir(exist_ok=True)
-    # The loader passes over names with a dot in front, whatever happens to this process.
-    begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+    texts = {
+        file.format(name=name): Template((templates / template).read_text(encoding="utf-8"))
+        for template, file in FILES.items()
+    }
+    made, begun = not folder.exists(), None
     try:
-        for template, file in FILES.items():
-            text = Template((templates / template).read_text(encoding="utf-8"))
-            (begun / file.format(name=name)).write_text(text.substitute(values), encoding="utf-8")
+        folder.mkdir(exist_ok=True)
+        # The loader passes over names with a dot in front, whatever happens to this process.
+        begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+        for file, text in texts.items():
+            (begun / file).write_text(text.substitute(values), encoding="utf-8")
         begun.chmod(0o755)
         begun.rename(skeleton.place)
-    except BaseException:
-        shutil.rmtree(begun, ignore_errors=True)
-        if made:
-            folder.rmdir()
+    except BaseException as error:
+        _take_back(begun, folder if made else None)
+        if isinstance(error, OSError):
+            why = error.strerror or type(error).__name__
+            told = f"{folder} cannot be written to ({why}). Name another folder: --path FOLDER."
+            raise Invalid(told) from error
         raise
 
 
-def _command(rest: str) -> str:
-    return f".venv/bin/graphwright {rest}" if checkout() is not None else f"graphwright {rest}"
+def _take_back(begun: Path | None, made: Path | None) -> None:
+    """Remove what was written, and the folder around it where it was made for that."""
+    if begun is not None:
+        shutil.rmtree(begun, ignore_errors=True)
+    if made is not None and made.is_dir():
+        with suppress(OSError):  # somebody else has put something there meanwhile
+            made.rmdir()
+
+
+def _bin(command: str) -> str:
+    """Return a command as it is called in the folder of the checkout."""
+    return f".venv/bin/{command}" if checkout() is not None else command
+
+
+def _quoted(value: str) -> str:
+    """Return a value as `.env` takes it: with quotes where it would not end at its end."""
+    return value if _PLAIN.match(value) else f"'{value}'"

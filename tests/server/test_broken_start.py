@@ -52,6 +52,15 @@ def nobody() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
+def settings_of(mine: Path) -> dict[str, str]:
+    """Return what the command is told; only the provider that is chosen is ever made."""
+    return {
+        "GW_EXTENSIONS_PATH": str(mine),
+        "GW_DATA_DIR": str(mine.parent / "data"),
+        "MODEL_PROVIDER": "failing",
+    }
+
+
 def test_the_set_has_everything_that_a_start_has_to_find() -> None:
     assert set(NEEDED.values()) <= set(BROKEN)
 
@@ -60,7 +69,7 @@ def test_the_set_has_everything_that_a_start_has_to_find() -> None:
 def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
     mine: Path, nobody: int, place: str
 ) -> None:
-    settings = {"GW_EXTENSIONS_PATH": str(mine), "GW_DATA_DIR": str(mine.parent / "data")}
+    settings = settings_of(mine)
     if place != "embedded":
         settings["DATABASE_URL"] = f"postgresql://nobody@127.0.0.1:{nobody}/none"
     ended = command("serve", "--port", "0", settings=settings)
@@ -81,7 +90,7 @@ def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
 
 def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
     data = mine.parent / "data"
-    settings = {"GW_EXTENSIONS_PATH": str(mine), "GW_DATA_DIR": str(data)}
+    settings = settings_of(mine)
     listed = command("extension", "list", settings=settings)
     assert listed.returncode == 3
     states = {line.split()[0]: line.split()[1] for line in listed.stdout.splitlines()}
