@@ -100,6 +100,7 @@ class Settings(BaseSettings):
     worker_concurrency: int = Field(
         20, ge=1, le=1000, validation_alias=_either("GW_WORKER_CONCURRENCY")
     )
+    workers: int = Field(0, ge=0, le=64, validation_alias=_either("GW_WORKERS"))
     user_concurrency: int = Field(10, ge=1, validation_alias=_either("GW_USER_CONCURRENCY"))
     queue_per_user: int = Field(500, ge=1, validation_alias=_either("GW_QUEUE_PER_USER"))
     queue_total: int = Field(5000, ge=1, validation_alias=_either("GW_QUEUE_TOTAL"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import orjson
 
@@ -21,7 +22,7 @@ from runtime.announce import CONTROL, EVENTS
 from runtime.canceller import Canceller
 from runtime.claims import Claims
 from runtime.engine import Engine
-from runtime.health import worker_part
+from runtime.health import worker_part, workers_part
 from runtime.hub import Hub
 from runtime.interrupts import Interrupts
 from runtime.journal import Journal
@@ -47,6 +48,10 @@ LOOK_SECONDS = 2.0
 log = get_logger(__name__)
 
 
+Kind = Literal["serve", "api", "worker", "script"]
+"""What a process does with runs."""
+
+
 class Runtime:
     """Everything that carries out runs; `async with` begins and ends it."""
 
@@ -59,17 +64,16 @@ class Runtime:
         stores: FileStores,
         clock: Clock,
         *,
-        works: bool = True,
-        in_hand: bool = False,
+        kind: Kind = "serve",
     ) -> None:
         """Put the parts together; nothing runs yet.
 
-        The database is open and migrated. With `works` this process takes runs from the queue,
-        otherwise it only gives and follows them; with `in_hand` they never pass through the
-        queue, but stay with this process, as a script carries out its own.
+        The database is open and migrated. `serve` and `worker` take runs from the queue, `api`
+        only gives and follows them; with `script` they never pass through the queue, but stay
+        with this process, as a script carries out its own.
         """
         self._settings, self._database, self._clock = settings, database, clock
-        self._works, self._kind = works, SCRIPT if in_hand else "serve" if works else "api"
+        self._works, self._kind, in_hand = kind in ("serve", "worker"), kind, kind == SCRIPT
         parts = Parts.of(settings, models, assembly, stores, clock)
         self.services, self.hub = Services(assembly.services), Hub()
         self.tickets = Tickets(database.url, clock)
@@ -134,8 +138,10 @@ class Runtime:
     async def health(self) -> Part:
         """Say how the part does that carries out runs."""
         listening = self._listener is not None and self._listener.connected
-        worker = self.worker if self._works else None
-        return await worker_part(self._database, worker, self.journal, listening=listening)
+        if not self._works:
+            since = self._clock.now() - timedelta(seconds=self._settings.owner_dead_seconds)
+            return await workers_part(self._database, since)
+        return await worker_part(self._database, self.worker, self.journal, listening=listening)
 
     # Helpers ----------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ class Tickets:
         self._app = PromptApp(connector=connector)
         self._app.task(name=TASK, queue=QUEUE)(self._work_one)
         self._worker: asyncio.Task[None] | None = None
+        self._ending = False
         self.working = False
         """Whether the worker listens for tickets at this moment."""
 
@@ -68,10 +69,12 @@ class Tickets:
 
     async def stop(self) -> None:
         """Take no more tickets; those in hand are left to whoever drives their runs."""
-        if self._worker is not None:
-            self._worker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._worker
+        self._ending = True
+        worker = self._worker
+        while worker is not None and not worker.done():
+            # Once may be lost: what fails while the library's worker ends takes its place.
+            worker.cancel()
+            await asyncio.wait({worker}, timeout=1)
 
     async def mend(self, queued: int) -> int:
         """Make up for lost tickets, and clear away those of dead workers.
@@ -109,7 +112,7 @@ class Tickets:
     async def _work_for_ever(self, concurrency: int) -> None:
         """Run procrastinate's worker, and start it again when the database was away."""
         wait = 0.2
-        while True:
+        while not self._ending:
             began = self._clock.monotonic()
             try:
                 self.working = True

@@ -205,9 +205,7 @@ class RuntimeEnvironment:
         await migrate(url)
         database = await stack.enter_async_context(opening.database_at(url, settings))
         stores = file_stores(settings)
-        runtime = Runtime(
-            settings, database, models, assembly, stores, clock, works=False, in_hand=True
-        )
+        runtime = Runtime(settings, database, models, assembly, stores, clock, kind="script")
         places = self._concurrency or settings.worker_concurrency
         seats = asyncio.Semaphore(places)
         carrier = Carrier(database, runtime, clock, seats)

@@ -24,7 +24,7 @@ from core.settings import Loaded, Settings
 from identity.service import Identity
 from providers.registry import ModelRegistry
 from runtime.composing import composed, file_stores, registered
-from runtime.environment import Runtime
+from runtime.environment import Kind, Runtime
 from server import opening
 from server.health import Health
 from storage.database import Database
@@ -45,9 +45,24 @@ class Product:
     models: ModelRegistry
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What carries out runs, without what people talk to."""
+
+    environment: Runtime
+    database: Database
+    models: ModelRegistry
+    assembly: Assembly
+
+
 @asynccontextmanager
-async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
-    """Give the product, ready to serve, for as long as the block lasts.
+async def runtime(loaded: Loaded, clock: Clock, *, kind: Kind) -> AsyncIterator[Parts]:
+    """Give what carries out runs, for as long as the block lasts.
+
+    Args:
+        loaded: the settings.
+        clock: time.
+        kind: `api` carries none out itself.
 
     Raises:
         ConfigError: with every fault of settings and extensions; nothing was started.
@@ -61,11 +76,27 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
         url = await stack.enter_async_context(opening.database_url(settings, clock))
         await migrate(url)
         database = await stack.enter_async_context(opening.database_at(url, settings))
-        identity = Identity(database, settings, clock)
+        files = file_stores(settings)
         environment = await stack.enter_async_context(
-            Runtime(settings, database, models, assembly, file_stores(settings), clock)
+            Runtime(settings, database, models, assembly, files, clock, kind=kind)
         )
-        health = Health(loaded, database, environment, assembly, models, STATIC)
+        yield Parts(environment, database, models, assembly)
+
+
+@asynccontextmanager
+async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
+    """Give the product, ready to serve, for as long as the block lasts.
+
+    Raises:
+        ConfigError: with every fault of settings and extensions; nothing was started.
+        Unavailable: the database cannot be reached or is newer than this version.
+    """
+    settings = loaded.settings
+    kind: Kind = "api" if settings.workers else "serve"
+    async with runtime(loaded, clock, kind=kind) as parts:
+        database, environment, models = parts.database, parts.environment, parts.models
+        identity = Identity(database, settings, clock)
+        health = Health(loaded, database, environment, parts.assembly, models, STATIC)
         app = create_app(
             Services(
                 settings=settings,
@@ -81,7 +112,7 @@ async def opened(loaded: Loaded, clock: Clock) -> AsyncIterator[Product]:
                 static=STATIC,
                 version=version("graphwright"),
             ),
-            assembly.routers,
+            parts.assembly.routers,
         )
         yield Product(app, environment, identity, database, models)
 

@@ -42,6 +42,7 @@ app.command(epilog=cli_batch.EXAMPLES)(cli_batch.batch)
     epilog=examples(
         "graphwright serve",
         "graphwright serve --port 9000 --data-dir /srv/graphwright",
+        "graphwright serve --workers 2",
     )
 )
 def serve(
@@ -50,11 +51,19 @@ def serve(
         int | None,
         typer.Option(min=0, max=65535, help="Port; 0 takes any free one. [default: PORT]"),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=64,
+            help="Worker processes; 0 carries runs out in the server itself. [default: GW_WORKERS]",
+        ),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Start the server.
 
-    API, worker and pages run in one process.
+    API, worker and pages run in one process, unless worker processes are asked for.
 
     The database starts with it, unless DATABASE_URL names another. The terminal shows a
     link that signs you in once. Ctrl+C ends it after running work came to rest; a second
@@ -68,7 +77,36 @@ def serve(
         from core.settings import load_settings
         from server.serve import serve as serve_until_told
 
-        await serve_until_told(load_settings(host=host, port=port, data_dir=data_dir))
+        given = {"host": host, "port": port, "workers": workers, "data_dir": data_dir}
+        await serve_until_told(load_settings(**given))
+
+    run(work)
+
+
+@app.command(
+    epilog=examples(
+        "graphwright worker",
+        "DATABASE_URL=postgresql://… GW_ENCRYPTION_KEYS=… graphwright worker",
+    )
+)
+def worker(
+    data_dir: DataDir = None,
+    with_parent: Annotated[
+        bool, typer.Option("--with-parent", hidden=True, help="End with standard input.")
+    ] = False,
+) -> None:
+    """Carry out runs, beside servers and other workers on the same database.
+
+    On another machine it needs DATABASE_URL, the same encryption keys, the same extensions and
+    the same folder of files. Ctrl+C ends it after running work came to rest.
+    """
+
+    async def work() -> None:
+        gc.disable()
+        from core.settings import load_settings
+        from server.worker import work as work_until_told
+
+        await work_until_told(load_settings(data_dir=data_dir), with_parent=with_parent)
 
     run(work)
 

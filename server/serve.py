@@ -1,15 +1,19 @@
-"""`graphwright serve`: everything in one process, from the first check to the last goodbye."""
+"""`graphwright serve`: from the first check to the last goodbye, with workers where they are asked for."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import os
-import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    closing,
+    nullcontext,
+    suppress,
+)
 from typing import Final
 
 from core.clock import SystemClock
@@ -17,12 +21,13 @@ from core.log import get_logger
 from core.settings import Loaded, Settings
 from runtime.preload import graphs_loaded
 from server import bootstrap, listen, place, web
+from server.signals import told_to_end
+from server.workforce import workforce
 
 log = get_logger(__name__)
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-INTERRUPTED: Final = 130
-"""Exit code of a process that was told twice to end."""
+ENDING_SECONDS: Final = 20.0
+"""Seconds beyond the drain that worker processes have to end."""
 
 
 async def serve(loaded: Loaded) -> None:
@@ -36,7 +41,7 @@ async def serve(loaded: Loaded) -> None:
     listen.check_address(settings.host, settings.auth_mode)
     opened = asyncio.Event()
     with closing(listen.bind(settings.host, settings.port)) as taken:
-        async with _told_to_end() as end:
+        async with told_to_end() as end:
             work = asyncio.create_task(_run(loaded, taken, opened, end), name="serve")
             ended = asyncio.create_task(end.wait())
             await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -51,8 +56,9 @@ async def serve(loaded: Loaded) -> None:
 async def _run(
     loaded: Loaded, taken: socket.socket, opened: asyncio.Event, end: asyncio.Event
 ) -> None:
-    clock = SystemClock()
-    async with bootstrap.opened(loaded, clock) as product:
+    clock, settings = SystemClock(), loaded.settings
+    async with bootstrap.opened(loaded, clock) as product, AsyncExitStack() as workers:
+        await workers.enter_async_context(_workers(settings, clock))
         opened.set()
         async with web.serving(product.app, taken, clock):
             url = listen.url_of(taken)
@@ -61,43 +67,31 @@ async def _run(
             gc.collect()
             gc.freeze()
             gc.enable()
-            with place.noted(loaded.settings.data_dir, url):
-                announce(url, token, loaded.settings)
+            with place.noted(settings.data_dir, url):
+                announce(url, token, settings)
                 warming = asyncio.create_task(_warm(product), name="warm")
                 await end.wait()
                 warming.cancel()
                 await asyncio.gather(warming, return_exceptions=True)
-            log.info("ending", extra={"kv": {"drain_seconds": loaded.settings.drain_seconds}})
+            log.info("ending", extra={"kv": {"drain_seconds": settings.drain_seconds}})
             # Clients keep their streams until their runs have come to rest.
-            await product.environment.worker.stop()
+            await product.environment.drain()
+            await workers.aclose()
     log.info("ended")
+
+
+def _workers(settings: Settings, clock: SystemClock) -> AbstractAsyncContextManager[None]:
+    """Return what keeps the worker processes; nothing where this process works itself."""
+    if not settings.workers:
+        return nullcontext()
+    arguments = ("--data-dir", str(settings.data_dir))
+    return workforce(settings.workers, arguments, settings.drain_seconds + ENDING_SECONDS, clock)
 
 
 async def _warm(product: bootstrap.Product) -> None:
     """Load what the first message would otherwise have to wait for."""
     await graphs_loaded()
     await product.models.warm()
-
-
-@asynccontextmanager
-async def _told_to_end() -> AsyncIterator[asyncio.Event]:
-    """Give an event that the first signal sets; the second one ends the process at once."""
-    end = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def told() -> None:
-        if end.is_set():
-            # Runs that were still going are found and continued by the next start.
-            os._exit(INTERRUPTED)
-        end.set()
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, told)
-    try:
-        yield end
-    finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 def announce(url: str, token: str, settings: Settings) -> None:

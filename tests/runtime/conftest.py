@@ -221,7 +221,7 @@ class Bench:
             self.assembly(),
             LocalFileStores(self.folder, limits),
             CLOCK,
-            works=works,
+            kind="serve" if works else "api",
         )
         await self.stack.enter_async_context(environment)
         return Ground(self, environment, database, await principal(database, "ann"))
