@@ -5,6 +5,8 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
+# The few tests of an extension are done before a second process would be there.
+WORKERS := $(if $(findstring extensions/,$(ARGS)),,-n 2)
 CHECKS := check-format check-lint check-imports check-house check-requirements check-types check-tree
 .PHONY: help setup setup-dev run test check $(CHECKS) format ui lock bench clean
 
@@ -21,7 +23,7 @@ run: setup ## start the server; prints the one-time link (ARGS="--port 9000")
 	@exec $(BIN)/graphwright serve $(ARGS)
 
 test: setup-dev ## run the tests (ARGS="tests/core -k masking")
-	@$(BIN)/pytest -n 2 $(ARGS)
+	@$(BIN)/pytest $(WORKERS) $(ARGS)
 
 check: setup-dev ## format, lint, types, imports, house rules, requirement coverage
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)

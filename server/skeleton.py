@@ -71,9 +71,9 @@ def write(name: str, folder: Path | None, known: Sequence[Path]) -> Skeleton:
     skeleton = Skeleton(
         place=where / name,
         files=[made.format(name=name) for made in FILES.values()],
-        test=f"make test ARGS=extensions/{name}" if ours else f"pytest {where / name}",
-        serve="make run" if ours else "graphwright serve",
-        chat=_command(f"chat --agent {name} -m '{name}_find {_ARGUMENTS}'"),
+        test=f"make test ARGS=extensions/{name}" if ours else _command(f"pytest {where / name}"),
+        serve="make run" if checkout() is not None else "graphwright serve",
+        chat=_command(f"graphwright chat --agent {name} -m '{name}_find {_ARGUMENTS}'"),
         dotenv="" if looked_at else f"{_SETTING}={path}",
     )
     _put(skeleton, name)
@@ -180,4 +180,4 @@ def _put(skeleton: Skeleton, name: str) -> None:
 
 
 def _command(rest: str) -> str:
-    return f".venv/bin/graphwright {rest}" if checkout() is not None else f"graphwright {rest}"
+    return f".venv/bin/{rest}" if checkout() is not None else rest

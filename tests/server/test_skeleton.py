@@ -53,8 +53,8 @@ def test_the_command_writes_a_folder_and_says_what_to_do_next(place: Path) -> No
     ]  # fmt: skip
     for step in (
         f"GW_EXTENSIONS_PATH={place / 'mine'}",
-        f"pytest {place / 'mine' / 'windmill'}",
-        "graphwright serve",
+        f".venv/bin/pytest {place / 'mine' / 'windmill'}",
+        "make run",
         'chat --agent windmill -m \'windmill_find {"topic": "hours"}\'',
     ):
         assert step in made.stderr
