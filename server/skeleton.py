@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -33,6 +33,9 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 """The form that the loader asks for; shorter, since the tool's name is longer by a word."""
 
 _ARGUMENTS: Final = '{"topic": "hours"}'
+
+_NAMED: Final = 3
+"""Folders that a message names."""
 
 _SETTING: Final = "GW_EXTENSIONS_PATH"
 
@@ -66,6 +69,7 @@ def write(name: str, folder: Path | None, known: Sequence[Path]) -> Skeleton:
     ours = where == extending.BUNDLED
     places = [extending.BUNDLED, *known]
     _check_free(name, [*places, where])
+    _check_others(where)
     looked_at = ours or any(place.resolve() == where for place in known)
     path = os.pathsep.join(str(place) for place in [*known, where])
     skeleton = Skeleton(
@@ -112,8 +116,8 @@ def _check_name(name: str) -> None:
         raise Invalid(f"{name!r} is a word of Python. Take another name.")
     if name in sys.stdlib_module_names:
         raise Invalid(f"{name!r} is a module of Python's own library. Take another name.")
-    if (extending.BUNDLED / f"{name}.py").exists():
-        raise Invalid(f"{name!r} is a module that every extension may import. Take another name.")
+    if extending.is_taken(name):
+        raise Invalid(f"{name!r} is something that extensions import. Take another name.")
 
 
 def _check_free(name: str, folders: Sequence[Path]) -> None:
@@ -141,9 +145,10 @@ def _chosen(folder: Path | None) -> Path:
         if checkout() is None:
             raise Invalid("Graphwright is installed as a package here. Say where: --path FOLDER.")
         folder = extending.BUNDLED
+    folder = folder.expanduser()
     if folder.is_symlink():
         raise Invalid(f"{folder} is a symbolic link. Name the real folder: --path FOLDER.")
-    folder = folder.expanduser().resolve()
+    folder = folder.resolve()
     if os.pathsep in str(folder):
         raise Invalid(f"{folder} has a {os.pathsep!r} in its name. Name another: --path FOLDER.")
     near = folder if folder.exists() else folder.parent
@@ -154,24 +159,52 @@ def _chosen(folder: Path | None) -> Path:
     return folder
 
 
+def _check_others(folder: Path) -> None:
+    """Refuse a folder with others in it that are no extensions: each would be a fault of a start."""
+    inner = [place for place in folder.iterdir() if place.is_dir()] if folder.is_dir() else []
+    others = [place.name for place in inner if not place.name.startswith(("_", "."))]
+    others = sorted(name for name in others if not (folder / name / extending.ENTRY).is_file())
+    if others:
+        more = ", …" if len(others) > _NAMED else ""
+        raise Invalid(
+            f"{folder} holds folders that are no extensions: {', '.join(others[:_NAMED])}{more}. "
+            "Name a folder that is for extensions alone: --path FOLDER."
+        )
+
+
 # Writing ----------------------------------------------------------------------------------
 
 
 def _put(skeleton: Skeleton, name: str) -> None:
     """Write all files under another name and put them in place in one step."""
-    folder = skeleton.place.parent
     values = {"name": name, "test": skeleton.test, "serve": skeleton.serve, "chat": skeleton.chat}
     templates = resources.files("server") / "templates" / "extension"
+    files = {
+        made.format(name=name): Template(
+            (templates / template).read_text(encoding="utf-8")
+        ).substitute(values)
+        for template, made in FILES.items()
+    }
+    try:
+        _write(skeleton.place, files)
+    except OSError as error:
+        folder = skeleton.place.parent
+        raise Invalid(
+            f"{folder} cannot be written to: {error.strerror}. Name another folder: --path FOLDER."
+        ) from error
+
+
+def _write(place: Path, files: Mapping[str, str]) -> None:
+    folder = place.parent
     made = not folder.exists()
     folder.mkdir(exist_ok=True)
     # The loader passes over names with a dot in front, whatever happens to this process.
-    begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+    begun = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=folder))
     try:
-        for template, file in FILES.items():
-            text = Template((templates / template).read_text(encoding="utf-8"))
-            (begun / file.format(name=name)).write_text(text.substitute(values), encoding="utf-8")
+        for file, text in files.items():
+            (begun / file).write_text(text, encoding="utf-8")
         begun.chmod(0o755)
-        begun.rename(skeleton.place)
+        begun.rename(place)
     except BaseException:
         shutil.rmtree(begun, ignore_errors=True)
         if made:

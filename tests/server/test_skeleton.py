@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from core.errors import Invalid
 from runtime import extending
 from server import skeleton
-from server.skeleton import FILES, write
+from server.skeleton import write
 from tests.support.extension_folders import add, forgotten
 from tests.support.process import ROOT, command, environment
 
@@ -101,8 +102,13 @@ def test_what_it_writes_passes_the_checks_of_the_project(place: Path, name: str)
         ("lambda", "a word of Python"),
         ("match", "a word of Python"),
         ("statistics", "Python's own library"),
-        ("routing", "every extension may import"),
-        ("testing", "every extension may import"),
+        ("routing", "that extensions import"),
+        ("testing", "that extensions import"),
+        ("define_tool", "that extensions import"),
+        ("annotations", "that extensions import"),
+        ("wind-mill", "no allowed name"),
+        ("风车", "no allowed name"),
+        ("windmill\n", "no allowed name"),
         ("core", "is there already"),
         ("demo", "is there already"),
         ("langgraph", "an installed package"),
@@ -155,8 +161,12 @@ def test_a_failure_half_way_leaves_nothing(
 ) -> None:
     if left:
         (place / "mine").mkdir()
-    monkeypatch.setitem(FILES, "missing.tmpl", "missing.py")
-    with pytest.raises(FileNotFoundError):
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(Invalid, match=r"cannot be written to: No space left on device\. Name"):
         write("windmill", place / "mine", ())
     assert names_in(place) == (["mine"] if left else [])
     assert not left or names_in(place / "mine") == []
@@ -167,11 +177,13 @@ def test_a_folder_that_will_not_do_is_refused_with_the_cure(place: Path) -> None
     (place / "real").mkdir()
     (place / "link").symlink_to(place / "real")
     (place / "a:b").mkdir()
+    (place / "work" / "notes").mkdir(parents=True)
     for folder, told in (
         ("missing/deeper", "is no folder. Make it"),
         ("file/deeper", "is no folder"),
         ("link", "is a symbolic link"),
         ("a:b", "in its name"),
+        ("work", "holds folders that are no extensions: notes. Name a folder"),
     ):
         with pytest.raises(Invalid, match=told):
             write("windmill", place / folder, ())
