@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.server.test_extension_places import BROKEN
+from tests.acceptance.client import wait_until
+from tests.server.broken_extensions import BROKEN
 from tests.support.extension_folders import add
-from tests.support.process import command
+from tests.support.process import command, end, start_server
 
 pytestmark = pytest.mark.req("EXT-05")
 
@@ -44,6 +46,15 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
+def told_of(mine: Path) -> dict[str, str]:
+    """Return the settings under which each of the set is faulty."""
+    return {
+        "GW_EXTENSIONS_PATH": str(mine),
+        "GW_DATA_DIR": str(mine.parent / "data"),
+        "MODEL_PROVIDER": "failing",
+    }
+
+
 @pytest.fixture
 def nobody() -> Iterator[int]:
     """A port that is taken and that nobody listens at."""
@@ -60,7 +71,7 @@ def test_the_set_has_everything_that_a_start_has_to_find() -> None:
 def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
     mine: Path, nobody: int, place: str
 ) -> None:
-    settings = {"GW_EXTENSIONS_PATH": str(mine), "GW_DATA_DIR": str(mine.parent / "data")}
+    settings = told_of(mine)
     if place != "embedded":
         settings["DATABASE_URL"] = f"postgresql://nobody@127.0.0.1:{nobody}/none"
     ended = command("serve", "--port", "0", settings=settings)
@@ -80,9 +91,7 @@ def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
 
 
 def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
-    data = mine.parent / "data"
-    settings = {"GW_EXTENSIONS_PATH": str(mine), "GW_DATA_DIR": str(data)}
-    listed = command("extension", "list", settings=settings)
+    listed = command("extension", "list", settings=told_of(mine))
     assert listed.returncode == 3
     states = {line.split()[0]: line.split()[1] for line in listed.stdout.splitlines()}
     # What may not be imported at all has no name; the list of faults has it.
@@ -93,4 +102,58 @@ def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
         "loaded", "loaded", "disabled",
     )  # fmt: skip
     assert f"The configuration has {len(BROKEN) + 1} faults" in listed.stderr
-    assert not data.exists()
+    assert not (mine.parent / "data").exists()
+
+
+SERVICES = """
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+NOTES = Path(__file__).parent / "notes"
+
+def service(name, waits=False):
+    @asynccontextmanager
+    async def factory(services):
+        note(name + " begins")
+        while waits and not (NOTES.parent / "go on").exists():
+            await asyncio.sleep(0.02)
+        try:
+            yield name
+        finally:
+            note(name + " closed")
+    return factory
+
+def note(text):
+    with NOTES.open("a") as file:
+        file.write(text + "\\n")
+
+def setup(registry):
+    registry.register_service("first", service("first"))
+    registry.register_service("second", service("second", waits=True), requires=["first"])
+    registry.register_service("third", service("third"), requires=["second"])
+"""
+
+
+@pytest.mark.req("EXT-06")
+@pytest.mark.timeout(120)
+def test_a_server_that_is_told_to_end_while_services_start_closes_those_that_run(
+    tmp_path: Path, database_url: str
+) -> None:
+    place = add(tmp_path / "mine", "slow", SERVICES)
+    notes = place / "notes"
+    started = start_server(
+        tmp_path / "data", DATABASE_URL=database_url, GW_EXTENSIONS_PATH=str(place.parent)
+    )
+    try:
+        wait_until(lambda: notes.is_file() and "second begins" in notes.read_text(), "start")
+        started.signal(signal.SIGTERM)
+        wait_until(lambda: "ending before" in started.everything, "told to end")
+        (place / "go on").touch()
+        assert started.wait() == 0, started.everything
+    finally:
+        end(started)
+    assert notes.read_text().splitlines() == [
+        "first begins", "second begins", "second closed", "first closed",
+    ]  # fmt: skip
+    assert "ready" not in "\n".join(started.out)
