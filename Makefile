@@ -5,8 +5,6 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-# The few tests of an extension are done before a second process would be there.
-WORKERS := $(if $(findstring extensions/,$(ARGS)),,-n 2)
 CHECKS := check-format check-lint check-imports check-house check-requirements check-types check-tree
 .PHONY: help setup setup-dev run test check $(CHECKS) format ui lock bench clean
 
@@ -23,7 +21,7 @@ run: setup ## start the server; prints the one-time link (ARGS="--port 9000")
 	@exec $(BIN)/graphwright serve $(ARGS)
 
 test: setup-dev ## run the tests (ARGS="tests/core -k masking")
-	@$(BIN)/pytest $(WORKERS) $(ARGS)
+	@$(BIN)/pytest $(if $(filter extensions/%,$(ARGS)),-q,-n 2) $(ARGS)
 
 check: setup-dev ## format, lint, types, imports, house rules, requirement coverage
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)

@@ -295,8 +295,7 @@ class Registry:
                 `extensions.policies` describes. Called once to try it, and once for each run.
             name: what agents call it; the name of the extension where missing.
         """
-        called = name or self.extension
-        said = PolicyDeclaration(kind, called, factory, self.where, self.extension)
+        said = PolicyDeclaration(kind, name, factory, self.where, self.extension)
         self.policies.append(said)
 
     def register_component(

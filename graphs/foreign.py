@@ -12,11 +12,11 @@ from langgraph.graph.state import CompiledStateGraph
 from core.context import RunContext
 from nodes.call_graph import CALL_GRAPH, added_by, graph_caller, messages_written
 from nodes.finish import finish
-from nodes.foreign_cards import as_resumed
+from nodes.foreign_cards import as_resumed, carded
 from nodes.prepare import prepare
 from nodes.state import ChatState
 
-__all__ = ["added_by", "around", "as_resumed", "built", "messages_written"]
+__all__ = ["added_by", "around", "as_resumed", "built", "carded", "messages_written"]
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 

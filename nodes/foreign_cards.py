@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from core.context import RunContext
 from core.events import ApprovalCall
-from core.types import DecisionType
+from core.types import DecisionType, InterruptKind
 from nodes.cards import asked_by, decisions_card, note_card
 
 NOTE_LIMIT = 4_000
@@ -23,7 +23,8 @@ _FORM = "foreign"
 """Mark on a card: how its answer is given back to the graph."""
 
 _DECISIONS: tuple[DecisionType, ...] = get_args(DecisionType)
-_REASON = "The agent's own graph asks first."
+_KINDS = frozenset(InterruptKind)
+_REASON = "What stands around this call asks first."
 
 
 def as_question(interrupt: Interrupt, ctx: RunContext) -> Interrupt:
@@ -39,6 +40,14 @@ def as_question(interrupt: Interrupt, ctx: RunContext) -> Interrupt:
     elif card is None:
         card = note_card(f"{_plain(value)[:NOTE_LIMIT]}\n\n{_AS_JSON}") | {_FORM: "json"}
     return Interrupt(value=asked_by(card, ctx), id=interrupt.id)
+
+
+def carded(interrupt: Interrupt, ctx: RunContext) -> Interrupt:
+    """Return a question as a card: our own as it is, that of a middleware or a tool put on one."""
+    value = interrupt.value
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    ours = kind in _KINDS and isinstance(value.get(kind), Mapping) and "call_ids" in value
+    return interrupt if ours else as_question(interrupt, ctx)
 
 
 def as_resumed(card: Any, given: Any) -> Any:

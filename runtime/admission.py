@@ -297,7 +297,11 @@ def addressed(assembly: Assembly, name: str) -> str:
     """
     agent = assembly.agents.get(name)
     if agent is None:
-        raise NotFound(f"There is no agent named {name[:80]}.")
+        there = sorted(one.name for one in assembly.agents.values() if not one.delegate_only)
+        raise NotFound(
+            f"There is no agent named {name[:80]}. There are: {', '.join(there)}. Those of "
+            "extensions are loaded when the server starts."
+        )
     if agent.delegate_only:
         raise Invalid(
             f"{agent.label} takes tasks of other agents only, and no messages.",

@@ -13,6 +13,7 @@ from providers.registry import DEMO, ModelRegistry
 from runtime import extending
 from runtime.providing import providers_of
 from runtime.registry import assemble
+from runtime.tidying import tidied
 from sandbox.files import FileLimits, LocalFileStores
 
 _MEGABYTE: Final = 1 << 20
@@ -53,7 +54,7 @@ def composed(
     except ConfigError as error:
         found += error.faults
     try:
-        models = _models(registry, settings, clock)
+        models = _models(tidied(registry), settings, clock)
     except ConfigError as error:
         found += error.faults
     if found or assembly is None or models is None:

@@ -15,8 +15,12 @@ from tools.delegating import delegate
 
 def with_delegate(declaration: AgentDeclaration, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return an agent's tools, with `delegate` where it may delegate."""
-    wanted: Any = declaration.options.get("delegates")
+    wanted = _wants(declaration.options.get("delegates"))
     return (*names, DELEGATE) if wanted and DELEGATE not in names else names
+
+
+def _wants(given: object) -> bool:
+    return isinstance(given, list | tuple) and len(cast("list[Any]", given)) > 0
 
 
 def with_delegates(
@@ -39,8 +43,10 @@ def with_delegates(
     found = dict(agents)
     for said in registry.agents:
         place = f"{said.where}: agent {said.name!r}"
-        wanted: Any = said.options.get("delegates") or ()
-        names = _checked(said.name, wanted, place, agents, faults)
+        given: Any = said.options.get("delegates")
+        wanted = _wants(given)
+        given = () if given is None else given
+        names = _checked(said.name, given, place, agents, faults)
         if not wanted and said.name in found and DELEGATE in found[said.name].tools:
             what = f"tools names {DELEGATE!r}, and this agent has nobody to delegate to."
             faults.append(Fault(place, what, "Name them: delegates=[…]; the tool comes with them."))

@@ -143,9 +143,10 @@ class Drive:
             asked = str(resume["interrupt_id"])
             if asked not in waiting:
                 return None
-            from graphs.foreign import as_resumed
+            from graphs.foreign import as_resumed, carded
 
-            return Command(resume={asked: as_resumed(waiting[asked].value, resume["value"])})
+            card = carded(waiting[asked], self.ctx).value
+            return Command(resume={asked: as_resumed(card, resume["value"])})
         return None if begun else await self._first_input()
 
     async def _first_input(self) -> dict[str, Any]:
@@ -190,8 +191,10 @@ class Drive:
     async def _take(self, update: dict[str, Any], questions: dict[str, Interrupt]) -> None:
         for node, change in update.items():
             if node == "__interrupt__":
+                from graphs.foreign import carded
+
                 for question in cast("tuple[Interrupt, ...]", change):
-                    questions[question.id] = question
+                    questions[question.id] = carded(question, self.ctx)
             elif isinstance(change, Mapping) and node not in parts.untold_steps(self.ctx.agent):
                 await self._change(cast("Mapping[str, Any]", change))
 

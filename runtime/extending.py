@@ -159,8 +159,12 @@ def _look_at(registry: Registry, place: Path, found: dict[str, Found]) -> None:
 
 def _fault_of_place(place: Path) -> tuple[str, str] | None:
     """Return what is wrong with a folder and its cure, or nothing."""
-    if place.is_symlink() or any(path.is_symlink() for path in place.rglob("*")):
-        return "is or holds a symbolic link.", "Put the real files there."
+    if place.is_symlink():
+        return "is a symbolic link.", "Put the real folder there."
+    link = next((path for path in sorted(place.rglob("*")) if path.is_symlink()), None)
+    if link is not None:
+        what = f"holds a symbolic link: {link.relative_to(place)}."
+        return what, "Put the real file or folder there, or take it out."
     if not (place / ENTRY).is_file():
         return f"has no {ENTRY}.", f"Add {ENTRY} with setup(registry), or remove the folder."
     return None

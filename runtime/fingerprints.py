@@ -8,6 +8,8 @@ import inspect
 from types import CodeType
 from typing import Any, cast
 
+from core.text import clean
+
 
 def fingerprint_of(thing: Any) -> str:
     """Return a text that changes with the name or the source of a function or class.
@@ -28,7 +30,7 @@ def fingerprint_of(thing: Any) -> str:
 def name_of(thing: Any) -> str:
     """Return what a function or object is called in messages."""
     inner = thing.func if isinstance(thing, functools.partial) else thing
-    return str(getattr(inner, "__qualname__", None) or type(inner).__qualname__)[:200]
+    return clean(str(getattr(inner, "__qualname__", None) or type(inner).__qualname__))[:200]
 
 
 def _source(thing: Any) -> str:

@@ -37,7 +37,7 @@ def hooks_of(
         faults: gets what is wrong.
     """
     found: list[HookSpec] = []
-    seen: set[tuple[str, int]] = set()
+    seen: list[tuple[str, Any]] = []
     for said in sorted(declarations, key=lambda said: said.extension):
         name = name_of(said.function)
         place = f"{said.where}: hook {name!r} at {str(said.point)[:80]!r}"
@@ -46,13 +46,20 @@ def hooks_of(
         _check_function(said, name, place, faults)
         _check_options(said, place, faults)
         wanted = _agents(said, agents, place, faults)
-        if (said.point, id(said.function)) in seen:
+        if any(point == said.point and _same(one, said.function) for point, one in seen):
             cure = "Register it once; agents=[…] names several."
             faults.append(Fault(place, "It is registered here already.", cure))
-        seen.add((said.point, id(said.function)))
+        seen.append((said.point, said.function))
         if len(faults) == before:
             found.append(_spec(said, name, wanted))
     return tuple(found)
+
+
+def _same(one: object, other: object) -> bool:
+    """Tell whether two functions are one; methods of one object are made anew at each look."""
+    if inspect.ismethod(one) and inspect.ismethod(other):
+        return one.__self__ is other.__self__ and one.__func__ is other.__func__
+    return one is other
 
 
 def _spec(said: HookDeclaration, name: str, agents: tuple[str, ...] | None) -> HookSpec:
@@ -131,7 +138,7 @@ def _check_options(said: HookDeclaration, place: str, faults: list[Fault]) -> No
         what = f"timeout is {str(timeout)[:40]!r}."
         cure = f"Give seconds, more than 0 and at most {LONGEST_TIMEOUT:g}."
         faults.append(Fault(place, what, cure))
-    if said.on_error not in ("fail", "ignore"):
+    if not isinstance(said.on_error, str) or said.on_error not in ("fail", "ignore"):
         what = f"on_error is {str(said.on_error)[:40]!r}."
         faults.append(Fault(place, what, "Say 'fail' or 'ignore'."))
     if not isinstance(said.observes, bool):

@@ -12,6 +12,7 @@ from core.errors import ConfigError, Fault, ServiceMissing
 from core.masking import mask
 from core.registry import Assembly, MiddlewareDeclaration, MiddlewareSpec, Registry
 from core.tooling import AgentSpec, ToolSpec
+from runtime.declared import check_switch
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.ordering import arranged
 from runtime.wiring import check_required
@@ -142,12 +143,13 @@ def _spec(
     if said.targets is not None and not names:
         cure = "Name an agent, or leave targets out for the default one."
         faults.append(Fault(place, "targets is empty.", cure))
+    check_switch(said.harmless, "harmless", place, faults)
     return MiddlewareSpec(
         name=said.name,
         factory=said.factory,
         requires=tuple(dict.fromkeys(map(str, listed(said.requires, "requires", place, faults)))),
         targets=names,
-        harmless=bool(said.harmless),
+        harmless=said.harmless is True,
         where=said.where,
         extension=said.extension,
     )

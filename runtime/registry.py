@@ -12,11 +12,13 @@ from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
 from runtime.brought import brought_by, policies_in
+from runtime.declared import checked_options, texts
 from runtime.delegates import with_delegate, with_delegates
 from runtime.middleware import middleware_of, tried
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.skills import checked_folders
 from runtime.subgraphs import subgraphs_of
+from runtime.tidying import tidied
 from runtime.wiring import check_required, services_of
 from tools.resolve import resolve
 
@@ -51,11 +53,11 @@ def assemble(
     options: dict[str, Any] = {"extensions": extensions, "disabled": disabled}
     options["default_agent"] = default_agent
     rebuild = functools.partial(assemble, registry, hitl_tools, **options)
+    registry = tidied(registry)
     faults = list(registry.faults)
     services = services_of(registry.services, faults)
     offered = _offered(registry)
-    tools = _tools(offered, faults)
-    _check_requires(offered, {item.name for item in registry.services}, faults)
+    tools = _tools(offered, {item.name for item in registry.services}, faults)
     agents = _all_agents(registry, offered, tools, faults)
     middleware = middleware_of(registry, agents, default_agent, faults)
     added = tried(middleware, agents, tools, faults)
@@ -115,7 +117,9 @@ def _offered(registry: Registry) -> list[ToolDeclaration]:
     return offered
 
 
-def _tools(offered: Sequence[ToolDeclaration], faults: list[Fault]) -> dict[str, ToolSpec]:
+def _tools(
+    offered: Sequence[ToolDeclaration], services: Collection[str], faults: list[Fault]
+) -> dict[str, ToolSpec]:
     tools: dict[str, ToolSpec] = {}
     owners: dict[str, ToolDeclaration] = {}
     for said in offered:
@@ -131,6 +135,7 @@ def _tools(offered: Sequence[ToolDeclaration], faults: list[Fault]) -> dict[str,
             spec, requires=tuple(map(str, requires)), extension=said.extension
         )
         owners[spec.name] = said
+    _check_requires(offered, services, faults)
     return tools
 
 
@@ -207,14 +212,16 @@ def _agent(
         if name not in names:
             what = f"approval_tools names {name!r}, which this agent does not have."
             faults.append(Fault(place, what, "Add it to tools, or take it off approval_tools."))
-    kept = policies_in(_options(declaration.options, place, faults), place, faults)
-    kept.setdefault("label", declaration.name)
+    said = {"description": declaration.description, "prompt": declaration.prompt}
+    words = texts(said, place, faults)
+    options = checked_options(_options(declaration.options, place, faults), place, faults)
+    kept = policies_in(options, place, faults)
+    kept["label"] = kept.get("label") or declaration.name
     if not well_formed(declaration.name):
         return None
     return AgentSpec(
         name=declaration.name,
-        description=declaration.description,
-        prompt=declaration.prompt,
+        **words,
         tools=names,
         approval_tools=frozenset(guarded),
         **kept,
@@ -226,11 +233,11 @@ def _options(options: Mapping[str, Any], place: str, faults: list[Fault]) -> dic
     for option in sorted(set(options) - _OPTIONS):
         cure = f"{nearest(option, _OPTIONS)}{known_or_none(_OPTIONS, 'options')}"
         faults.append(Fault(place, f"register_agent has no option {option!r}.", cure))
-    limits: Any = options.get("limits") or {}
+    limits: Any = options.get("limits", {})
     if not isinstance(limits, Mapping):
         cure = f"Write limits={{…}}. {known_or_none(_LIMITS, 'limits')}"
         faults.append(Fault(place, "limits is no mapping of names to numbers.", cure))
-        limits = {}
+        limits, options = {}, {key: one for key, one in options.items() if key != "limits"}
     named = cast("Mapping[Any, Any]", limits)
     for limit in sorted({str(limit) for limit in named} - _LIMITS):
         cure = f"{nearest(limit, _LIMITS)}{known_or_none(_LIMITS, 'limits')}"

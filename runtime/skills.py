@@ -68,7 +68,7 @@ def checked_folders(registry: Registry, faults: list[Fault]) -> tuple[tuple[Path
     """Return the registered folders of skills, and note those that are none."""
     found: list[tuple[Path, str]] = []
     for given, where in registry.skills:
-        folder = Path(given) if isinstance(given, str | Path) else None
+        folder = Path(given) if isinstance(given, str | Path) and str(given) else None
         if folder is None or folder.is_symlink() or not folder.is_dir():
             name = folder.name if folder else type(given).__name__
             what = f"register_skills names {name!r}, which is no folder or a link."

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import Fault
+from core.masking import mask
 from core.registry import SubgraphDeclaration
 from core.tooling import AgentSpec
+from runtime.declared import texts
 from runtime.naming import ALLOWED, well_formed
 from tools.input_shape import shape_of
 
@@ -48,13 +50,14 @@ def _agent(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> AgentS
         except (TypeError, ValueError) as error:
             faults.append(Fault(place, f"input_schema cannot be used: {error}", SHAPES))
             return None
+    words = texts({"description": said.description, "label": said.label}, place, faults)
     graph = _built(said, place, faults)
     if graph is None:
         return None
     return AgentSpec(
         name=said.name,
-        label=said.label or said.name,
-        description=said.description,
+        label=words["label"] or said.name,
+        description=words["description"],
         prompt="",
         tools=(),
         graph=graph,
@@ -74,7 +77,7 @@ def _built(said: SubgraphDeclaration, place: str, faults: list[Fault]) -> Any:
     try:
         return built(said.build, shaped=said.input_schema is not None)
     except Exception as error:  # boundary: an extension's code; all faults are told together
-        what = f"The graph cannot be built: {type(error).__name__}: {error}"
+        what = f"The graph cannot be built: {mask(f'{type(error).__name__}: {error}')}"
         cure = (
             "build() takes no argument and returns a StateGraph whose state has `messages`, or "
             "pass input_schema. To ask the user, a node calls interrupt(…)."

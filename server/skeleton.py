@@ -6,10 +6,12 @@ import importlib.util
 import keyword
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -36,6 +38,8 @@ _ARGUMENTS: Final = '{"topic": "hours"}'
 
 _NAMED: Final = 3
 """Folders that a message names."""
+
+_PLAIN: Final = re.compile(r"[^\s#'\"$\\`]*\Z")
 
 _SETTING: Final = "GW_EXTENSIONS_PATH"
 
@@ -75,10 +79,12 @@ def write(name: str, folder: Path | None, known: Sequence[Path]) -> Skeleton:
     skeleton = Skeleton(
         place=where / name,
         files=[made.format(name=name) for made in FILES.values()],
-        test=f"make test ARGS=extensions/{name}" if ours else _command(f"pytest {where / name}"),
+        test=f"make test ARGS=extensions/{name}"
+        if ours
+        else f"{_bin('pytest')} {shlex.quote(str(where / name))}",
         serve="make run" if checkout() is not None else "graphwright serve",
-        chat=_command(f"graphwright chat --agent {name} -m '{name}_find {_ARGUMENTS}'"),
-        dotenv="" if looked_at else f"{_SETTING}={path}",
+        chat=f"{_bin('graphwright')} chat --agent {name} -m '{name}_find {_ARGUMENTS}'",
+        dotenv="" if looked_at else f"{_SETTING}={_quoted(path)}",
     )
     _put(skeleton, name)
     return skeleton
@@ -149,8 +155,9 @@ def _chosen(folder: Path | None) -> Path:
     if folder.is_symlink():
         raise Invalid(f"{folder} is a symbolic link. Name the real folder: --path FOLDER.")
     folder = folder.resolve()
-    if os.pathsep in str(folder):
-        raise Invalid(f"{folder} has a {os.pathsep!r} in its name. Name another: --path FOLDER.")
+    for odd in (os.pathsep, "'", "\n"):
+        if odd in str(folder):
+            raise Invalid(f"{folder} has a {odd!r} in its name. Name another: --path FOLDER.")
     near = folder if folder.exists() else folder.parent
     if not near.is_dir():
         raise Invalid(f"{near} is no folder. Make it, or name another: --path FOLDER.")
@@ -176,41 +183,50 @@ def _check_others(folder: Path) -> None:
 
 
 def _put(skeleton: Skeleton, name: str) -> None:
-    """Write all files under another name and put them in place in one step."""
+    """Write all files under another name and put them in place in one step.
+
+    Raises:
+        Invalid: the folder cannot be written to; nothing is left there.
+    """
+    folder = skeleton.place.parent
     values = {"name": name, "test": skeleton.test, "serve": skeleton.serve, "chat": skeleton.chat}
     templates = resources.files("server") / "templates" / "extension"
-    files = {
-        made.format(name=name): Template(
-            (templates / template).read_text(encoding="utf-8")
-        ).substitute(values)
-        for template, made in FILES.items()
+    texts = {
+        file.format(name=name): Template((templates / template).read_text(encoding="utf-8"))
+        for template, file in FILES.items()
     }
+    made, begun = not folder.exists(), None
     try:
-        _write(skeleton.place, files)
-    except OSError as error:
-        folder = skeleton.place.parent
-        raise Invalid(
-            f"{folder} cannot be written to: {error.strerror}. Name another folder: --path FOLDER."
-        ) from error
-
-
-def _write(place: Path, files: Mapping[str, str]) -> None:
-    folder = place.parent
-    made = not folder.exists()
-    folder.mkdir(exist_ok=True)
-    # The loader passes over names with a dot in front, whatever happens to this process.
-    begun = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=folder))
-    try:
-        for file, text in files.items():
-            (begun / file).write_text(text, encoding="utf-8")
+        folder.mkdir(exist_ok=True)
+        # The loader passes over names with a dot in front, whatever happens to this process.
+        begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+        for file, text in texts.items():
+            (begun / file).write_text(text.substitute(values), encoding="utf-8")
         begun.chmod(0o755)
-        begun.rename(place)
-    except BaseException:
-        shutil.rmtree(begun, ignore_errors=True)
-        if made:
-            folder.rmdir()
+        begun.rename(skeleton.place)
+    except BaseException as error:
+        _take_back(begun, folder if made else None)
+        if isinstance(error, OSError):
+            why = error.strerror or type(error).__name__
+            told = f"{folder} cannot be written to ({why}). Name another folder: --path FOLDER."
+            raise Invalid(told) from error
         raise
 
 
-def _command(rest: str) -> str:
-    return f".venv/bin/{rest}" if checkout() is not None else rest
+def _take_back(begun: Path | None, made: Path | None) -> None:
+    """Remove what was written, and the folder around it where it was made for that."""
+    if begun is not None:
+        shutil.rmtree(begun, ignore_errors=True)
+    if made is not None and made.is_dir():
+        with suppress(OSError):  # somebody else has put something there meanwhile
+            made.rmdir()
+
+
+def _bin(command: str) -> str:
+    """Return a command as it is called in the folder of the checkout."""
+    return f".venv/bin/{command}" if checkout() is not None else command
+
+
+def _quoted(value: str) -> str:
+    """Return a value as `.env` takes it: with quotes where it would not end at its end."""
+    return value if _PLAIN.match(value) else f"'{value}'"

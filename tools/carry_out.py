@@ -1,6 +1,7 @@
 """Carries out one tool call: checks, time limit, and whatever the function does, as an outcome.
 
 Nothing a tool does ends the run: neither exceptions of any kind nor results of any kind or size.
+A question that it asks by LangGraph's `interrupt` reaches the user, and its answer the tool.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from langgraph.errors import GraphBubbleUp
+
 from core.errors import RequestError, ToolDenied, ToolError, ToolFailed, ToolTimeout
 from core.log import get_logger
-from core.masking import mask_told
-from core.text import clean
 from core.tooling import ToolContext, ToolSpec
-from tools.result import Outcome, completed, failed
+from tools.result import Outcome, completed, failed, told
 from tools.threads import in_thread
 
 _GRACE = 1.0
@@ -48,6 +49,7 @@ async def attempt(
 
     Raises:
         ToolError, RequestError: how it failed, fit to be shown to the model.
+        GraphBubbleUp: it asks a person.
     """
     return await _within(spec.timeout or timeout, spec, spec.validate(args), ctx)
 
@@ -77,9 +79,11 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
     outcome, error = task.result()
     if outcome is not None:
         return outcome
+    if isinstance(error, GraphBubbleUp):
+        # The tool asks a person itself, by LangGraph's `interrupt`.
+        raise error
     if isinstance(error, ToolError | RequestError):
-        # Its author wrote the text, and may have put another exception's into it.
-        error.message = mask_told(clean(error.message))
+        error.message = told(error)
         raise error
     raise unexpected(spec.name, error, ctx.tool_call_id)
 

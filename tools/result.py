@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from core.masking import mask_known
+from core.errors import GraphwrightError
+from core.masking import mask_known, mask_told
 from core.text import clean
 from core.tooling import Source, Sourced
 
@@ -52,6 +53,20 @@ def completed(value: Any) -> Outcome:
     data = _plain(value, room, 0)
     meta = {"cut": f"Only the first {MOST} characters were kept."} if room.cut else {}
     return Outcome("completed", data, sources=sources, meta=meta)
+
+
+def told(error: GraphwrightError) -> str:
+    """Return what an error of ours says that an extension raised, fit to be shown.
+
+    Its author wrote the text and may have put another exception's into it; it may be no text.
+    """
+    try:
+        # A class of theirs need not have called the constructor of ours.
+        message: object = getattr(error, "message", None)
+        text = message if isinstance(message, str) else str(error if message is None else message)
+    except Exception:  # boundary: a foreign __str__
+        text = ""
+    return mask_told(clean(text)) or type(error).__name__
 
 
 def failed(message: str, status: Status = "failed") -> Outcome:

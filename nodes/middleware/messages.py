@@ -93,10 +93,22 @@ def new_turns(messages: Iterable[BaseMessage], known: Sequence[AnyMessage]) -> l
     return [one for one in messages if isinstance(one, AIMessage) and one.id not in ids]
 
 
-def since(messages: Sequence[AnyMessage], turn_id: str) -> list[AIMessage | ToolMessage]:
-    """Return a turn and everything of assistant and tools behind it; empty where it is gone."""
-    for index, message in enumerate(messages):
-        if message.id == turn_id:
-            behind = messages[index:]
-            return [one for one in behind if isinstance(one, AIMessage | ToolMessage)]
-    return []
+def since(
+    messages: Sequence[AnyMessage], turn_id: str, before: str
+) -> list[AIMessage | ToolMessage]:
+    """Return a turn and everything of assistant and tools behind it.
+
+    Args:
+        messages: the conversation.
+        turn_id: the turn as the model gave it.
+        before: the message that stood before it. Where a middleware took the turn back, what
+            stands behind this one stands in its place; where that is gone too, what ends the
+            conversation.
+    """
+    places = {str(message.id): index for index, message in enumerate(messages)}
+    start = places.get(turn_id, places[before] + 1 if before in places else -1)
+    if start < 0:
+        start = len(messages)
+        while start and isinstance(messages[start - 1], AIMessage | ToolMessage):
+            start -= 1
+    return [one for one in messages[start:] if isinstance(one, AIMessage | ToolMessage)]

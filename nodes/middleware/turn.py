@@ -51,7 +51,8 @@ def asking(stack: Stack, fields: frozenset[str]) -> Step:
         again = None if asked.further else unanswered(asked.turn, ctx, loop)
         if again is not None:
             return again
-        loop["untold"] = message_id
+        known = messages_of(state)
+        loop |= {"untold": message_id, "before": str(known[-1].id) if known else ""}
         update = written_state("wrap_model_call", asked.update, fields)
         return {**update, "messages": [asked.turn, *asked.further], "loop": loop, "decisions": {}}
 
@@ -61,7 +62,7 @@ def asking(stack: Stack, fields: frozenset[str]) -> Step:
 async def judge(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Let a turn stand: show what was held back, and sort the calls that are left."""
     ctx, loop, messages = runtime.context, loop_of(state), messages_of(state)
-    told = since(messages, loop["untold"])
+    told = since(messages, loop["untold"], loop.get("before", ""))
     turns = [one for one in told if isinstance(one, AIMessage)]
     results = {one.tool_call_id for one in told if isinstance(one, ToolMessage)}
     for turn in turns:

@@ -156,12 +156,17 @@ async def test_one_item_that_fails_stops_no_other_and_is_done_again_only_on_requ
     assert (desk.asked("bad"), desk.asked("good")) == (2, 1)
 
 
+async def _is_done(desk: Desk) -> bool:
+    return desk.count("FROM runs WHERE status = 'success'") == 1
+
+
 async def test_an_item_that_was_cancelled_is_done_by_the_next_start(desk: Desk):
     gate = Gate()
     desk.scripted.on_each("long", hold(say("cut here"), gate, after=2), say("whole"))
     async with desk.environment():
         working = asyncio.create_task(many(["long", "short"], out=desk.folder / "out.jsonl"))
         await asyncio.to_thread(gate.reached.wait, 20)
+        await desk.until(lambda: _is_done(desk))
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working

@@ -22,7 +22,21 @@ from tests.support.process import READY, START_SECONDS
 from tests.support.snippets import Block, blocks_of
 
 GUIDE = ROOT / "docs" / "howto" / "extension.md"
-COMMANDS = {"graphwright": "main", "pytest": "pytest", "python": ""}
+COMMANDS = {
+    "graphwright": "-m main",
+    "pytest": "-m pytest",
+    "python": "",
+    "ruff": "-m ruff",
+    "lint-imports": "-c 'from importlinter.cli import lint_imports_command as it; it()'",
+}
+
+CHECKS = {
+    "format": "",
+    "lint": "",
+    "imports": "Contracts: ",
+    "house": "house: ",
+}
+"""Of `make check`, with what each says when it has done its work."""
 
 
 class Newcomer:
@@ -34,6 +48,7 @@ class Newcomer:
         """What the second terminal said last."""
         self._server: subprocess.Popen[bytes] | None = None
         self._log = home / "first-terminal.log"
+        self._log.touch()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -53,8 +68,8 @@ class Newcomer:
             shutil.copy(path, target)
         place = self.clone / ".venv" / "bin"
         place.mkdir(parents=True)
-        for name, module in COMMANDS.items():
-            script = f'#!/bin/sh\nexec {sys.executable} {f"-m {module} " if module else ""}"$@"\n'
+        for name, options in COMMANDS.items():
+            script = f'#!/bin/sh\nexec {sys.executable} {options} "$@"\n'
             (place / name).write_text(script)
             (place / name).chmod(0o755)
         for ready in (".ready-run", ".ready-dev"):
@@ -67,7 +82,7 @@ class Newcomer:
         elif block.language == "bash" and block.code.startswith("make run"):
             self._start(block.code)
         elif block.language == "bash":
-            self._run(block.code)
+            self.run(block.code)
         elif block.language == "text":
             self._expect(block.code)
 
@@ -81,7 +96,8 @@ class Newcomer:
                 os.killpg(self._server.pid, signal.SIGKILL)
                 raise
 
-    def _run(self, code: str) -> None:
+    def run(self, code: str) -> None:
+        """Run commands in the second terminal; none may fail."""
         ran = subprocess.run(
             ["sh", "-e", "-c", code],
             cwd=self.clone,
@@ -147,3 +163,28 @@ def test_the_guide_followed_literally_leads_to_an_extension_that_answers(
     assert sum(code.startswith("make run") for code in done) == 3
     assert (newcomer.clone / "extensions" / "airdesk" / "extension.py").is_file()
     assert (newcomer.home / "my-extensions" / "birddesk" / "extension.py").is_file()
+
+
+@pytest.mark.req("EXT-01", "EXT-12")
+@pytest.mark.timeout(300)
+def test_extensions_of_ones_own_do_not_disturb_the_checks_of_the_project(
+    newcomer: Newcomer,
+) -> None:
+    """A skeleton, and one whose author has other habits, lie in `extensions/` like ours."""
+    newcomer.clone_it()
+    newcomer.run("git init --quiet")  # ruff asks git what is ignored
+    newcomer.run(".venv/bin/graphwright extension new airdesk")
+    sloppy = newcomer.clone / "extensions" / "sloppy"
+    sloppy.mkdir()
+    code = "import os, json\ndef setup(registry):\n  x=1 ; print( os.environ.get('A'))\n"
+    (sloppy / "extension.py").write_text(code + "  return untyped(x)\n" + "#\n" * 500)
+    newcomer.run("git status --porcelain --untracked-files=all extensions")
+    assert "airdesk" not in newcomer.said
+    assert "sloppy" not in newcomer.said
+    assert "extensions/core/extension.py" in newcomer.said
+    # Whether our own files are in order is not asked here: what is found must be in them alone.
+    for check, said in CHECKS.items():
+        newcomer.run(f"make check-{check} || :")
+        assert said in newcomer.said
+        assert "sloppy" not in newcomer.said
+        assert "airdesk" not in newcomer.said

@@ -8,6 +8,8 @@ from pathlib import Path
 from scripts.lint_house import own_extensions
 
 ROOT = Path(__file__).parents[2]
+_NOT_SHARED = {".env", ".git"}
+"""Files; `.git` is one where this is a work tree of another repository."""
 _NOT_OURS = {"data", "build", "node_modules", "__pycache__"}
 
 
@@ -23,7 +25,7 @@ def files(*suffixes: str) -> list[Path]:
     for folder, inner, names in os.walk(ROOT):
         inner[:] = [name for name in inner if _is_ours(name) and Path(folder, name) not in not_ours]
         found += [Path(folder, name) for name in names if name.endswith(suffixes or ("",))]
-    return [path for path in sorted(found) if path.is_file() and path.name != ".env"]
+    return [path for path in sorted(found) if path.is_file() and path.name not in _NOT_SHARED]
 
 
 def _is_ours(folder: str) -> bool:

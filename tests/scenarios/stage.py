@@ -64,6 +64,14 @@ class Stage:
         """What the provider was sent during this test."""
         return self.scripted.requests[self.first :]
 
+    async def goes_on_as(self, reply: Reply, agent: str) -> None:
+        """Check that the session takes another message with that agent; answers what it asks."""
+        after = await self.chat("and now?", session_id=reply.session_id, agent=agent)
+        if after.last["type"] == "interrupt":
+            after = await self.resume(after, answers=["yes"])
+        assert after.last["type"] == "done", after.last
+        assert [seen.refused for seen in self.requests if seen.refused] == []
+
     async def goes_on(self, session_id: str) -> None:
         """Check that the session takes another message and that every request was valid."""
         after = await self.chat("and now?", session_id=session_id)

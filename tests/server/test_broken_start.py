@@ -46,21 +46,21 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
-def told_of(mine: Path) -> dict[str, str]:
-    """Return the settings under which each of the set is faulty."""
-    return {
-        "GW_EXTENSIONS_PATH": str(mine),
-        "GW_DATA_DIR": str(mine.parent / "data"),
-        "MODEL_PROVIDER": "failing",
-    }
-
-
 @pytest.fixture
 def nobody() -> Iterator[int]:
     """A port that is taken and that nobody listens at."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
+
+
+def settings_of(mine: Path) -> dict[str, str]:
+    """Return what the command is told; only the provider that is chosen is ever made."""
+    return {
+        "GW_EXTENSIONS_PATH": str(mine),
+        "GW_DATA_DIR": str(mine.parent / "data"),
+        "MODEL_PROVIDER": "failing",
+    }
 
 
 def test_the_set_has_everything_that_a_start_has_to_find() -> None:
@@ -71,7 +71,7 @@ def test_the_set_has_everything_that_a_start_has_to_find() -> None:
 def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
     mine: Path, nobody: int, place: str
 ) -> None:
-    settings = told_of(mine)
+    settings = settings_of(mine)
     if place != "embedded":
         settings["DATABASE_URL"] = f"postgresql://nobody@127.0.0.1:{nobody}/none"
     ended = command("serve", "--port", "0", settings=settings)
@@ -91,7 +91,8 @@ def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
 
 
 def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
-    listed = command("extension", "list", settings=told_of(mine))
+    settings = settings_of(mine)
+    listed = command("extension", "list", settings=settings)
     assert listed.returncode == 3
     states = {line.split()[0]: line.split()[1] for line in listed.stdout.splitlines()}
     # What may not be imported at all has no name; the list of faults has it.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
+from core.settings import load_settings
 from runtime import extending
 from server import skeleton
-from server.skeleton import write
+from server.skeleton import FILES, write
 from tests.support.extension_folders import add, forgotten
 from tests.support.process import ROOT, command, environment
 
@@ -161,12 +162,8 @@ def test_a_failure_half_way_leaves_nothing(
 ) -> None:
     if left:
         (place / "mine").mkdir()
-
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(Invalid, match=r"cannot be written to: No space left on device\. Name"):
+    monkeypatch.setitem(FILES, "README.md.tmpl", "no_such_folder/README.md")
+    with pytest.raises(Invalid, match=r"cannot be written to \(No such file.*--path FOLDER"):
         write("windmill", place / "mine", ())
     assert names_in(place) == (["mine"] if left else [])
     assert not left or names_in(place / "mine") == []
@@ -195,6 +192,34 @@ def test_the_line_for_dotenv_keeps_the_folders_that_are_named_already(place: Pat
     made = write("windmill", place / "two", [place / "one"])
     assert made.dotenv == f"GW_EXTENSIONS_PATH={place / 'one'}{os.pathsep}{place / 'two'}"
     assert write("birdesk", place / "two", [place / "two"]).dotenv == ""
+
+
+def test_a_folder_where_nothing_can_be_made_is_told_without_a_stack() -> None:
+    """Not even the administrator can write there, so this is so whoever runs the tests."""
+    for folder in ("/proc/self/fdinfo", "/proc/new"):
+        made = command("extension", "new", "windmill", "--path", folder)
+        assert (made.returncode, made.stdout) == (1, "")
+        assert re.match(r"/proc\S* cannot be written to .*--path FOLDER\.\n\Z", made.stderr)
+
+
+def test_the_line_for_dotenv_is_read_back_as_it_was_meant(place: Path) -> None:
+    for name in ("plain", "with space", "a #b", "$HOME", "back\\slash", "导航"):
+        folder = place / name
+        made = write("windmill", folder, ())
+        (place / ".env").write_text(f"{made.dotenv}\n", encoding="utf-8")
+        assert load_settings(place / ".env", {}).settings.extensions_path == (folder,)
+    load_settings(None, {})
+    with pytest.raises(Invalid, match="in its name"):
+        write("windmill", place / "it's", ())
+
+
+@pytest.mark.parametrize("name", ["Air-Desk", "air-desk", "导航", "é", "async", "json", "-x", "_a"])
+def test_an_odd_name_is_told_without_a_stack(place: Path, name: str) -> None:
+    made = command("extension", "new", "--path", str(place), "--", name)
+    assert (made.returncode, made.stdout) == (1, "")
+    [line] = made.stderr.splitlines()
+    assert repr(name) in line
+    assert names_in(place) == []
 
 
 def test_in_an_installed_package_the_folder_has_to_be_named(

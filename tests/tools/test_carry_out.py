@@ -305,3 +305,43 @@ async def test_a_lazy_result_that_blocks_counts_against_the_tools_time(context):
     outcome = await asyncio.wait_for(outcome_of(returns, context, timeout=0.2), 5)
     free.set()
     assert outcome.status == "timeout"
+
+
+class Mute(ToolFailed):
+    """Does not call our constructor."""
+
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.req("EXT-09")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ToolFailed(7), "7"),
+        (ToolDenied(ValueError("password=abcdefgh")), "password=***"),
+        (Mute(), "Mute"),
+        (ToolFailed(f"cannot reach {SECRET}"), "postgresql://root:***@db.internal/x"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_tools_own_error_may_have_any_message_and_shows_no_secret(error, said, context):
+    async def fails() -> None:
+        raise error
+
+    outcome = await outcome_of(fails, context)
+    assert said in outcome.data
+    assert "root:pw" not in outcome.data
+
+
+@pytest.mark.req("EXT-09")
+async def test_a_returned_exception_is_a_failure_and_one_in_a_list_shows_its_kind(context):
+    async def returns() -> object:
+        return ValueError(SECRET)
+
+    async def gathers() -> object:
+        return [1, ValueError(SECRET), KeyError]
+
+    outcome = await outcome_of(returns, context)
+    assert (outcome.status, "(ValueError)" in outcome.data) == ("failed", True)
+    assert (await outcome_of(gathers, context)).data == [1, "(ValueError)", "KeyError"]

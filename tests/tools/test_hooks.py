@@ -319,3 +319,75 @@ def test_what_a_hook_is_given_reads_like_plain_json_and_copies_are_plain():
     with pytest.raises(TypeError, match="read-only"):
         given["lines"].append(1)
     assert isinstance(HookError(), Exception)
+
+
+@pytest.mark.req("EXT-10")
+async def test_a_hook_that_forces_a_change_onto_its_record_changes_nothing():
+    def forces(event: ToolCall) -> None:
+        object.__setattr__(event, "args", {"path": "/etc"})
+
+    given = await hooks(forces).apply(CALL)
+    assert given is CALL
+    assert given.args["path"] == "/a"
+
+
+class Odd(ToolDenied):
+    """Does not call our constructor."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class Speechless(ToolDenied):
+    """Has nothing to say."""
+
+    def __init__(self) -> None:
+        super().__init__(self)  # pyright: ignore[reportArgumentType]
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.req("EXT-10", "EXT-09")
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (lambda: ToolDenied(7), "7"),  # pyright: ignore[reportArgumentType]
+        (lambda: ToolDenied({"token": "abcdefgh"}), "***"),  # pyright: ignore[reportArgumentType]
+        (Odd, "Odd"),
+        (Speechless, "Speechless"),
+    ],
+)
+async def test_a_refusal_without_a_text_is_still_a_refusal(
+    raised: Callable[[], Exception], reason: str
+):
+    def refuse(_: Any) -> None:
+        raise raised()
+
+    with pytest.raises(ToolDenied) as caught:
+        await hooks(refuse).apply(CALL)
+    assert reason in caught.value.message
+    with pytest.raises(HookFailed):
+        await hooks(refuse, "tool_call.after").apply(RESULT)
+
+
+@pytest.mark.req("EXT-10")
+async def test_a_hook_that_hangs_again_and_again_takes_no_more_threads_than_it_may():
+    free, calls = threading.Event(), []
+
+    def hangs(event: ToolCall) -> None:
+        calls.append(event)
+        free.wait(30)
+
+    late = hooks(hangs, timeout=0.01, on_error="ignore")
+    try:
+        for _ in range(30):
+            assert await late.apply(CALL) is CALL
+        assert len(calls) == 16
+        with pytest.raises(HookTimeout, match="16 earlier calls have not ended"):
+            await hooks(hangs, timeout=0.01).apply(CALL)
+    finally:
+        free.set()
+    async with asyncio.timeout(10):
+        while len(calls) == 16:
+            await late.apply(CALL)
