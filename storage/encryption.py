@@ -30,6 +30,16 @@ _NOTHING: Final = "empty"
 class Encryption(Repository):
     """`work.encryption`."""
 
+    async def is_there(self) -> bool:
+        """Tell whether the database has been migrated so far that it knows of keys."""
+        return bool(
+            await self._one(
+                select(func.to_regclass("encryption_keys").label("it")).where(
+                    func.to_regclass("encryption_keys").is_not(None)
+                )
+            )
+        )
+
     async def names(self) -> set[str]:
         """Return the names of all keys with which something may be sealed."""
         return {row["id"] for row in await self._all(select(encryption_keys.c.id))}
