@@ -32,13 +32,9 @@ class Encryption(Repository):
 
     async def is_there(self) -> bool:
         """Tell whether the database has been migrated so far that it knows of keys."""
-        return bool(
-            await self._one(
-                select(func.to_regclass("encryption_keys").label("it")).where(
-                    func.to_regclass("encryption_keys").is_not(None)
-                )
-            )
-        )
+        there = func.to_regclass("encryption_keys").is_not(None)
+        row = await self._one(select(there.label("there")))
+        return row is not None and bool(row["there"])
 
     async def names(self) -> set[str]:
         """Return the names of all keys with which something may be sealed."""
