@@ -59,7 +59,11 @@ async def test_the_tool_shows_its_card(shown: Path) -> None:
 @pytest.mark.parametrize("shown", ["Model providers"], indirect=True)
 async def test_the_gateway_makes_the_model_that_the_settings_name(shown: Path) -> None:
     assembly = load(shown).assembly
-    said = {"MODEL_PROVIDER": "gateway", "OPENAI_MODEL": "large", "OPENAI_API_KEY": "sk-shown-0123456789"}
+    said = {
+        "MODEL_PROVIDER": "gateway",
+        "OPENAI_MODEL": "large",
+        "OPENAI_API_KEY": "sk-shown-0123456789",
+    }
     models = ModelRegistry(
         load_settings(None, said).settings, SystemClock(), assembly.model_providers
     )
