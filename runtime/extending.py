@@ -34,12 +34,14 @@ runs extensions and knows none of them (ADR-0023)."""
 BUNDLED: Final = Path(str(importlib.import_module(_ROOM).__file__)).resolve().parent
 """The folder of the extensions that come with the server."""
 
+ENTRY: Final = "extension.py"
+"""The file that a folder has to hold."""
+
 GROUP: Final = "graphwright.extensions"
 """Entry points of this group name modules with `setup(registry)`."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 _ALLOWED: Final = "Use lower-case letters, digits and underscores, a letter first."
-_ENTRY: Final = "extension.py"
 _SETTING: Final = "GW_EXTENSIONS_PATH"
 
 
@@ -109,6 +111,14 @@ def load_module(registry: Registry, module: ModuleType, name: str, where: str) -
         _set_up(registry, module)
 
 
+def is_taken(name: str) -> bool:
+    """Tell whether `extensions.<name>` is something else than an extension, such as a function."""
+    if (BUNDLED / f"{name}.py").exists():
+        return True
+    known = getattr(importlib.import_module(_ROOM), name, None)
+    return known is not None and not hasattr(known, "__path__")
+
+
 # Finding them -----------------------------------------------------------------------------
 
 
@@ -144,7 +154,7 @@ def _look_at(registry: Registry, place: Path, found: dict[str, Found]) -> None:
         registry.faults.append(Fault(str(shown), *fault))
         return
     module = f"{_ROOM}.{place.name}.extension"
-    _take(registry, Found(place.name, str(shown / _ENTRY), module, place / _ENTRY), found)
+    _take(registry, Found(place.name, str(shown / ENTRY), module, place / ENTRY), found)
 
 
 def _fault_of_place(place: Path) -> tuple[str, str] | None:
@@ -155,8 +165,8 @@ def _fault_of_place(place: Path) -> tuple[str, str] | None:
     if link is not None:
         what = f"holds a symbolic link: {link.relative_to(place)}."
         return what, "Put the real file or folder there, or take it out."
-    if not (place / _ENTRY).is_file():
-        return f"has no {_ENTRY}.", f"Add {_ENTRY} with setup(registry), or remove the folder."
+    if not (place / ENTRY).is_file():
+        return f"has no {ENTRY}.", f"Add {ENTRY} with setup(registry), or remove the folder."
     return None
 
 
@@ -174,7 +184,7 @@ def _take(registry: Registry, new: Found, found: dict[str, Found]) -> None:
     problem: tuple[str, str] | None = None
     if not _NAME.match(new.name):
         problem = f"{new.name!r} is no allowed name of an extension.", _ALLOWED
-    elif _is_taken(new.name):
+    elif is_taken(new.name):
         problem = f"The name {new.name!r} is taken by extensions.{new.name}.", "Take another name."
     elif new.name in found:
         where = found[new.name].where
@@ -183,14 +193,6 @@ def _take(registry: Registry, new: Found, found: dict[str, Found]) -> None:
         found[new.name] = new
     else:
         registry.faults.append(Fault(new.where, *problem))
-
-
-def _is_taken(name: str) -> bool:
-    """Tell whether `extensions.<name>` is something else than an extension, such as a function."""
-    if (BUNDLED / f"{name}.py").exists():
-        return True
-    known = getattr(importlib.import_module(_ROOM), name, None)
-    return known is not None and not hasattr(known, "__path__")
 
 
 # Running them -----------------------------------------------------------------------------

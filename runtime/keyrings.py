@@ -37,6 +37,8 @@ async def check_keys(database: Database, settings: Settings) -> None:
     """
     names = database.keys.names
     async with database.work() as work:
+        if not await work.encryption.is_there():
+            return  # nothing is sealed in it yet; who works on it migrates it first
         missing = sorted(await work.encryption.names() - set(names))
         if missing:
             keys, they = ("key", "it") if len(missing) == 1 else ("keys", "them")

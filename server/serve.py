@@ -48,6 +48,7 @@ async def serve(loaded: Loaded) -> None:
             ended.cancel()
             if end.is_set() and not opened.is_set():
                 # A start may wait for minutes, for example for the database's recovery.
+                log.info("ending before the start is over; what was opened is closed")
                 work.cancel()
             with suppress(asyncio.CancelledError):
                 await work

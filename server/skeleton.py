@@ -36,6 +36,9 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 
 _ARGUMENTS: Final = '{"topic": "hours"}'
 
+_NAMED: Final = 3
+"""Folders that a message names."""
+
 _PLAIN: Final = re.compile(r"[^\s#'\"$\\`]*\Z")
 
 _SETTING: Final = "GW_EXTENSIONS_PATH"
@@ -70,6 +73,7 @@ def write(name: str, folder: Path | None, known: Sequence[Path]) -> Skeleton:
     ours = where == extending.BUNDLED
     places = [extending.BUNDLED, *known]
     _check_free(name, [*places, where])
+    _check_others(where)
     looked_at = ours or any(place.resolve() == where for place in known)
     path = os.pathsep.join(str(place) for place in [*known, where])
     skeleton = Skeleton(
@@ -118,8 +122,8 @@ def _check_name(name: str) -> None:
         raise Invalid(f"{name!r} is a word of Python. Take another name.")
     if name in sys.stdlib_module_names:
         raise Invalid(f"{name!r} is a module of Python's own library. Take another name.")
-    if (extending.BUNDLED / f"{name}.py").exists():
-        raise Invalid(f"{name!r} is a module that every extension may import. Take another name.")
+    if extending.is_taken(name):
+        raise Invalid(f"{name!r} is something that extensions import. Take another name.")
 
 
 def _check_free(name: str, folders: Sequence[Path]) -> None:
@@ -147,9 +151,10 @@ def _chosen(folder: Path | None) -> Path:
         if checkout() is None:
             raise Invalid("Graphwright is installed as a package here. Say where: --path FOLDER.")
         folder = extending.BUNDLED
+    folder = folder.expanduser()
     if folder.is_symlink():
         raise Invalid(f"{folder} is a symbolic link. Name the real folder: --path FOLDER.")
-    folder = folder.expanduser().resolve()
+    folder = folder.resolve()
     for odd in (os.pathsep, "'", "\n"):
         if odd in str(folder):
             raise Invalid(f"{folder} has a {odd!r} in its name. Name another: --path FOLDER.")
@@ -159,6 +164,19 @@ def _chosen(folder: Path | None) -> Path:
     if not os.access(near, os.W_OK | os.X_OK):
         raise Invalid(f"{near} cannot be written to. Name another folder: --path FOLDER.")
     return folder
+
+
+def _check_others(folder: Path) -> None:
+    """Refuse a folder with others in it that are no extensions: each would be a fault of a start."""
+    inner = [place for place in folder.iterdir() if place.is_dir()] if folder.is_dir() else []
+    others = [place.name for place in inner if not place.name.startswith(("_", "."))]
+    others = sorted(name for name in others if not (folder / name / extending.ENTRY).is_file())
+    if others:
+        more = ", …" if len(others) > _NAMED else ""
+        raise Invalid(
+            f"{folder} holds folders that are no extensions: {', '.join(others[:_NAMED])}{more}. "
+            "Name a folder that is for extensions alone: --path FOLDER."
+        )
 
 
 # Writing ----------------------------------------------------------------------------------

@@ -30,6 +30,12 @@ _NOTHING: Final = "empty"
 class Encryption(Repository):
     """`work.encryption`."""
 
+    async def is_there(self) -> bool:
+        """Tell whether the database has been migrated so far that it knows of keys."""
+        there = func.to_regclass("encryption_keys").is_not(None)
+        row = await self._one(select(there.label("there")))
+        return row is not None and bool(row["there"])
+
     async def names(self) -> set[str]:
         """Return the names of all keys with which something may be sealed."""
         return {row["id"] for row in await self._all(select(encryption_keys.c.id))}

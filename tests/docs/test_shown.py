@@ -9,6 +9,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.settings import load_settings
+from extensions import Registry
 from extensions.testing import ScriptedModel, call, load, running
 from providers.registry import ModelRegistry
 from tests.house.tree import ROOT
@@ -58,10 +59,73 @@ async def test_the_tool_shows_its_card(shown: Path) -> None:
 @pytest.mark.parametrize("shown", ["Model providers"], indirect=True)
 async def test_the_gateway_makes_the_model_that_the_settings_name(shown: Path) -> None:
     assembly = load(shown).assembly
-    said = {"MODEL_PROVIDER": "gateway", "OPENAI_MODEL": "large", "OPENAI_API_KEY": "k" * 20}
+    said = {
+        "MODEL_PROVIDER": "gateway",
+        "OPENAI_MODEL": "large",
+        "OPENAI_API_KEY": "sk-shown-0123456789",
+    }
     models = ModelRegistry(
         load_settings(None, said).settings, SystemClock(), assembly.model_providers
     )
     model = models.get(None)
     assert (model.name, model.provider) == ("large", "gateway")
     await models.aclose()
+
+
+@pytest.mark.parametrize("shown", ["the beginning"], indirect=True)
+async def test_the_counter_counts_words(shown: Path) -> None:
+    model = ScriptedModel(call("count_words", text="a fan moves air"), "Four.")
+    async with running(shown, model) as runner:
+        result = await runner.ask("How many?", agent="counter")
+    assert result.results[0].data == 4
+    assert model.requests[0].tools == ["count_words", "read_file"]
+
+
+@pytest.mark.parametrize("shown", ["Delegating"], indirect=True)
+async def test_the_chief_gives_tasks_to_an_agent_and_to_a_graph(shown: Path) -> None:
+    model = ScriptedModel(
+        call("delegate", agent="researcher", task="Find out why."),
+        "Because.",
+        call("delegate", agent="reporter", task='{"city": "Oslo", "days": 2}'),
+        call("delegate", agent="reporter", task='{"days": 2}'),
+        "Done.",
+    )
+    async with running(shown, model) as runner:
+        result = await runner.ask("Go.", agent="chief")
+    assert [one.status for one in result.results] == ["completed", "completed", "failed"]
+    assert result.results[0].data == "Because."
+    assert "Oslo, day 2: fine" in str(result.results[1].data)
+    assert "You research." in model.requests[1].system
+
+
+@pytest.mark.parametrize("shown", ["Services"], indirect=True)
+async def test_the_tool_uses_the_service(shown: Path) -> None:
+    model = ScriptedModel(call("look_up", word="fan"), "It moves air.")
+
+    def librarian(registry: Registry) -> None:
+        registry.register_agent("librarian", tools=["look_up"])
+
+    async with running(load(shown, librarian), model) as runner:
+        result = await runner.ask("Fan?", agent="librarian")
+    assert result.results[0].data == "moves air"
+
+
+@pytest.mark.parametrize("shown", ["Middleware"], indirect=True)
+async def test_the_middleware_ask_for_politeness_and_hide_addresses(shown: Path) -> None:
+    model = ScriptedModel("Write to ann@example.org, please.")
+    async with running(shown, model) as runner:
+        result = await runner.ask("Whom do I ask?")
+    assert result.answer == "Write to [REDACTED_EMAIL], please."
+    assert model.requests[0].system.endswith("Be polite.")
+
+
+def test_every_example_without_tests_of_its_own_is_used_here() -> None:
+    shown = {one.section for one in examples_in(ROOT / "docs" / "extensions.md") if not one.tests}
+    used = {
+        section
+        for test in globals().values()
+        for mark in getattr(test, "pytestmark", ())
+        if mark.name == "parametrize"
+        for section in mark.args[1]
+    }
+    assert shown == used

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.server.test_extension_places import BROKEN
+from tests.acceptance.client import wait_until
+from tests.server.broken_extensions import BROKEN
 from tests.support.extension_folders import add
-from tests.support.process import command
+from tests.support.process import command, end, start_server
 
 pytestmark = pytest.mark.req("EXT-05")
 
@@ -89,7 +91,6 @@ def test_serve_tells_all_faults_with_file_and_cure_and_touches_no_database(
 
 
 def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
-    data = mine.parent / "data"
     settings = settings_of(mine)
     listed = command("extension", "list", settings=settings)
     assert listed.returncode == 3
@@ -102,4 +103,58 @@ def test_the_list_says_of_each_whether_it_is_faulty(mine: Path) -> None:
         "loaded", "loaded", "disabled",
     )  # fmt: skip
     assert f"The configuration has {len(BROKEN) + 1} faults" in listed.stderr
-    assert not data.exists()
+    assert not (mine.parent / "data").exists()
+
+
+SERVICES = """
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+NOTES = Path(__file__).parent / "notes"
+
+def service(name, waits=False):
+    @asynccontextmanager
+    async def factory(services):
+        note(name + " begins")
+        while waits and not (NOTES.parent / "go on").exists():
+            await asyncio.sleep(0.02)
+        try:
+            yield name
+        finally:
+            note(name + " closed")
+    return factory
+
+def note(text):
+    with NOTES.open("a") as file:
+        file.write(text + "\\n")
+
+def setup(registry):
+    registry.register_service("first", service("first"))
+    registry.register_service("second", service("second", waits=True), requires=["first"])
+    registry.register_service("third", service("third"), requires=["second"])
+"""
+
+
+@pytest.mark.req("EXT-06")
+@pytest.mark.timeout(120)
+def test_a_server_that_is_told_to_end_while_services_start_closes_those_that_run(
+    tmp_path: Path, database_url: str
+) -> None:
+    place = add(tmp_path / "mine", "slow", SERVICES)
+    notes = place / "notes"
+    started = start_server(
+        tmp_path / "data", DATABASE_URL=database_url, GW_EXTENSIONS_PATH=str(place.parent)
+    )
+    try:
+        wait_until(lambda: notes.is_file() and "second begins" in notes.read_text(), "start")
+        started.signal(signal.SIGTERM)
+        wait_until(lambda: "ending before" in started.everything, "told to end")
+        (place / "go on").touch()
+        assert started.wait() == 0, started.everything
+    finally:
+        end(started)
+    assert notes.read_text().splitlines() == [
+        "first begins", "second begins", "second closed", "first closed",
+    ]  # fmt: skip
+    assert "ready" not in "\n".join(started.out)

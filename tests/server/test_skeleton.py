@@ -103,8 +103,13 @@ def test_what_it_writes_passes_the_checks_of_the_project(place: Path, name: str)
         ("lambda", "a word of Python"),
         ("match", "a word of Python"),
         ("statistics", "Python's own library"),
-        ("routing", "every extension may import"),
-        ("testing", "every extension may import"),
+        ("routing", "that extensions import"),
+        ("testing", "that extensions import"),
+        ("define_tool", "that extensions import"),
+        ("annotations", "that extensions import"),
+        ("wind-mill", "no allowed name"),
+        ("风车", "no allowed name"),
+        ("windmill\n", "no allowed name"),
         ("core", "is there already"),
         ("demo", "is there already"),
         ("langgraph", "an installed package"),
@@ -169,11 +174,13 @@ def test_a_folder_that_will_not_do_is_refused_with_the_cure(place: Path) -> None
     (place / "real").mkdir()
     (place / "link").symlink_to(place / "real")
     (place / "a:b").mkdir()
+    (place / "work" / "notes").mkdir(parents=True)
     for folder, told in (
         ("missing/deeper", "is no folder. Make it"),
         ("file/deeper", "is no folder"),
         ("link", "is a symbolic link"),
         ("a:b", "in its name"),
+        ("work", "holds folders that are no extensions: notes. Name a folder"),
     ):
         with pytest.raises(Invalid, match=told):
             write("windmill", place / folder, ())
@@ -189,7 +196,7 @@ def test_the_line_for_dotenv_keeps_the_folders_that_are_named_already(place: Pat
 
 def test_a_folder_where_nothing_can_be_made_is_told_without_a_stack() -> None:
     """Not even the administrator can write there, so this is so whoever runs the tests."""
-    for folder in ("/proc", "/proc/new"):
+    for folder in ("/proc/self/fdinfo", "/proc/new"):
         made = command("extension", "new", "windmill", "--path", folder)
         assert (made.returncode, made.stdout) == (1, "")
         assert re.match(r"/proc\S* cannot be written to .*--path FOLDER\.\n\Z", made.stderr)
