@@ -108,6 +108,7 @@ class Settings(BaseSettings):
     heartbeat_seconds: float = Field(3.0, gt=0, validation_alias=_either("GW_HEARTBEAT_SECONDS"))
     owner_dead_seconds: float = Field(10.0, gt=0, validation_alias=_either("GW_OWNER_DEAD_SECONDS"))
     drain_seconds: float = Field(10.0, ge=0, validation_alias=_either("GW_DRAIN_SECONDS"))
+    handover_seconds: float = Field(10.0, ge=0, validation_alias=_either("GW_HANDOVER_SECONDS"))
 
     # Files
     max_upload_mb: int = Field(50, ge=1, validation_alias=_either("GW_MAX_UPLOAD_MB"))

@@ -28,6 +28,7 @@ from runtime.subruns import SubState, sub_states
 from runtime.thread import Thread, has_begun, summary_in, waiting_in
 
 if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
     from langgraph.types import Interrupt, StateSnapshot
 
 
@@ -50,10 +51,19 @@ class Drive:
     """Where the results of this run's tools came from, in order, without doubles."""
     answer: MessageRecord | None = None
     """The last turn, as it is stored."""
+    _control: RunControl | None = None
+    """Tells the graph to stop at its next step; there once it goes."""
+    _leaving: bool = False
     _turns: dict[str, AIMessage] = field(default_factory=dict[str, AIMessage])
     """Which message asked for a call."""
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Messages and calls whose result this drive has dealt with."""
+
+    def leave(self) -> None:
+        """Let the graph stop at its next step: what it is at now is done, and kept."""
+        self._leaving = True
+        if self._control is not None:
+            self._control.request_drain()
 
     async def carry_on(self) -> Interrupt | None:
         """Drive the graph until it ends.
@@ -62,8 +72,14 @@ class Drive:
             The question the run waits with, or `None` at its end.
 
         Raises:
+            GraphDrained: it was told to leave, and stopped between two steps.
             RunError: the run ends with this error.
         """
+        from langgraph.runtime import RunControl
+
+        self._control = RunControl()
+        if self._leaving:
+            self.leave()
         graph_input = await self._input()
         questions: dict[str, Interrupt] = {}
         stream = cast(
@@ -75,6 +91,7 @@ class Drive:
                 stream_mode="updates" if self.foreign is None else ["updates", "messages"],
                 subgraphs=self.foreign is not None or self.delegations is not None,
                 durability="sync",
+                control=self._control,
             ),
         )
         # Whatever ends the loop ends the graph with it.

@@ -65,6 +65,16 @@ class Active:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
+    drive: Drive | None = None
+    """There once the run is prepared."""
+    leaving: bool = False
+
+    def leave(self) -> None:
+        """Hand the run over at its next step."""
+        self.leaving = True
+        if self.drive is not None:
+            self.drive.leave()
+
     def request(self, stop: Stop) -> None:
         """Ask the drive to stop; the first reason counts."""
         if not self.stop.done():
@@ -173,6 +183,9 @@ class Engine:
         except Exception as broken:  # boundary: whatever is wrong with a run becomes its end
             await ending.refuse(active.writer, _named(broken), self._clock.now())
             return "failed"
+        active.drive = drive
+        if active.leaving:
+            drive.leave()
         if active.run.cancel_requested:
             active.request(Stop.CANCEL)
         elif not drive.recalled.began:
@@ -182,6 +195,8 @@ class Engine:
 
     async def _watch(self, drive: Drive, active: Active) -> Interrupt | BaseException | Stop | None:
         """Let the drive go on until it ends, is stopped, or cannot be written down any more."""
+        from langgraph.errors import GraphDrained
+
         work = asyncio.create_task(drive.carry_on(), name=f"run {drive.run.id}")
         await asyncio.wait(
             {work, active.stop, drive.writer.broken}, return_when=asyncio.FIRST_COMPLETED
@@ -198,7 +213,8 @@ class Engine:
             return active.stop.result() if active.stop.done() else drive.writer.broken.result()
         if work.cancelled():
             return Stop.HAND_OVER
-        return work.exception() or work.result()
+        error = work.exception()
+        return Stop.HAND_OVER if isinstance(error, GraphDrained) else error or work.result()
 
     async def _end(self, drive: Drive, outcome: Interrupt | BaseException | Stop | None) -> str:
         from langgraph.types import Interrupt

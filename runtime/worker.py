@@ -17,6 +17,9 @@ from runtime.recovery import Recovery
 SWEEP_SECONDS = 2.0
 """How often lost tickets and abandoned runs are looked for."""
 
+LAST_SECONDS = 10.0
+"""How long a run that was stopped may take to store what it has said."""
+
 log = get_logger(__name__)
 
 
@@ -59,7 +62,10 @@ class Worker:
         self._watch = [asyncio.create_task(self._sweep_for_ever(), name="sweep")]
 
     async def stop(self) -> None:
-        """Take nothing new, let runs end for a while, then hand over the others."""
+        """Take nothing new, let runs end for a while, then hand over the others.
+
+        They stop between two steps where they come to one in time: what they are at is done.
+        """
         self._stopping = True
         await self._tickets.stop()
         for task in self._watch:
@@ -68,9 +74,13 @@ class Worker:
         if self._shifts:
             await asyncio.wait(self._shifts, timeout=self._settings.drain_seconds)
         for active in list(self._engine.active.values()):
+            active.leave()
+        if self._shifts:
+            await asyncio.wait(self._shifts, timeout=self._settings.handover_seconds)
+        for active in list(self._engine.active.values()):
             active.request(Stop.HAND_OVER)
         if self._shifts:
-            await asyncio.wait(self._shifts, timeout=10)
+            await asyncio.wait(self._shifts, timeout=LAST_SECONDS)
 
     async def sweep(self) -> None:
         """Deal with abandoned runs and lost tickets."""

@@ -27,7 +27,7 @@ from server.workforce import workforce
 log = get_logger(__name__)
 
 ENDING_SECONDS: Final = 20.0
-"""Seconds beyond the drain that worker processes have to end."""
+"""Seconds beyond drain and handover that worker processes have to end."""
 
 
 async def serve(loaded: Loaded) -> None:
@@ -86,7 +86,12 @@ def _workers(settings: Settings, clock: SystemClock) -> AbstractAsyncContextMana
     if not settings.workers:
         return nullcontext()
     arguments = ("--data-dir", str(settings.data_dir))
-    return workforce(settings.workers, arguments, settings.drain_seconds + ENDING_SECONDS, clock)
+    return workforce(
+        settings.workers,
+        arguments,
+        settings.drain_seconds + settings.handover_seconds + ENDING_SECONDS,
+        clock,
+    )
 
 
 async def _warm(product: bootstrap.Product) -> None:

@@ -31,6 +31,7 @@ def provider(scripted: ScriptedServer) -> dict[str, str]:
         # Short, so that a killed server's runs need not be waited for.
         "GW_HEARTBEAT_SECONDS": "0.5",
         "GW_OWNER_DEAD_SECONDS": "2",
+        "GW_HANDOVER_SECONDS": "0.5",
     }
 
 

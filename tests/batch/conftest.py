@@ -43,6 +43,7 @@ class Desk:
             "hitl_tools": frozenset({"write_file"}),
             "titles": "off",
             "drain_seconds": 0.2,
+            "handover_seconds": 0.2,
             "heartbeat_seconds": 0.3,
             "owner_dead_seconds": 2.0,
         }

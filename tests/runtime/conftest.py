@@ -193,6 +193,7 @@ class Bench:
             "worker_concurrency": 8,
             "titles": "off",
             "drain_seconds": 0.2,
+            "handover_seconds": 0.2,
         }
         return Settings(**values | changed)
 

@@ -15,7 +15,7 @@ from tests.runtime.child import Child, child
 from tests.runtime.conftest import Bench, Ground
 from tests.support.events import text_of
 from tests.support.postgres import execute
-from tests.support.scripted_turns import Gate, call, hold, say
+from tests.support.scripted_turns import Gate, call, drip, hold, say
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -229,3 +229,25 @@ async def test_a_dead_owners_open_transaction_does_not_hold_up_the_takeover(benc
         assert text_of(events) == "right"
         with pytest.raises(psycopg.OperationalError):
             stopped.execute("SELECT 1")
+
+
+@pytest.mark.req("EXEC-36", "P2")
+async def test_a_run_is_handed_over_between_two_steps_and_nothing_is_paid_twice(bench: Bench):
+    first = await bench.open(handover_seconds=15)
+    bench.scripted.on(
+        "work",
+        drip(call("stamp", {"text": "one"}, id="c1", text="I stamp it now."), 1, 0.002),
+        say("Stamped."),
+    )
+    submitted = await first.submit("work")
+    await until(first, submitted, "token")
+    await first.environment.drain()
+    assert await first.status(submitted.run_id) is RunStatus.QUEUED
+    second = await bench.open()
+    events = await second.read(submitted)
+    assert events[-1].data["status"] == "success"
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    kinds = [event.type for event in events]
+    assert (kinds.count("message_reset"), kinds.count("interrupt")) == (0, 0)
+    assert (kinds.count("tool_call"), kinds.count("tool_result")) == (1, 1)
+    assert len(bench.scripted.requests) == 2
