@@ -254,6 +254,8 @@ class Drive:
         status = MessageStatus.INCOMPLETE if cut else MessageStatus.COMPLETE
         record = parts.message_record(self.run, message_id, visible, self.ctx.clock.now(), status)
         self.answer = record
+        # What is shown as whole must not be asked for, and paid, again after a crash.
+        await self.thread.settled()
         stored = self.writer.stage(Rows(messages=[record], usage=self.ledger.take()))
         if parts.calls_of(message):
             # No tool may run before it is certain who asked for it. A last answer does not

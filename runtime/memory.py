@@ -143,9 +143,15 @@ class MemoryKeeping:
     def __init__(self, journal: MemoryJournal, preferences: str) -> None:
         from langgraph.checkpoint.memory import InMemorySaver
 
+        class Saver(InMemorySaver):
+            """What is written is there at once."""
+
+            async def settled(self) -> None:
+                """Return."""
+
         self._journal = journal
         self._preferences = {"text": preferences}
-        self._saver = InMemorySaver()
+        self._saver = Saver()
         self.book = MemoryGrants()
         self.grants: Grants = self.book
 

@@ -54,6 +54,11 @@ class Thread:
         within = self._foreign_run is not None
         return await self.graph.aget_state(self.config, subgraphs=within)
 
+    async def settled(self) -> None:
+        """Wait until what steps have written is stored, or cannot be, which ends the drive."""
+        saver = cast("Any", self.graph.checkpointer)
+        await saver.settled()
+
     async def within(self, space: str, graph: Graph | None = None) -> StateSnapshot:
         """Return the state of a graph of ours that ran inside a step of this thread.
 

@@ -10,8 +10,9 @@ of each write's transaction, so that a process which lost the run writes nothing
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -131,7 +132,34 @@ class Checkpointer(AsyncPostgresSaver):
                 row instead, or only reads.
         """
         super().__init__(pool, serde=serializer)
+        self._saving = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
         self._claim = (claim.id, claim.owner_id, claim.attempt) if claim else None
+
+    async def settled(self) -> None:
+        """Wait until what steps have written is stored.
+
+        LangGraph tells of a step's writes while they are still on their way.
+        """
+        await self._settled.wait()
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Save what a step has written."""
+        self._saving += 1
+        self._settled.clear()
+        try:
+            await super().aput_writes(config, writes, task_id, task_path)
+        finally:
+            self._saving -= 1
+            if not self._saving:
+                self._settled.set()
 
     async def aput(
         self,

@@ -231,3 +231,22 @@ async def test_two_runs_do_not_wait_for_each_others_saver(database: Database):
     async with one.lock:
         found = await asyncio.wait_for(two.aget_tuple({"configurable": {"thread_id": "t"}}), 10)
     assert found is None
+
+
+@pytest.mark.req("EXEC-35", "P2")
+async def test_what_a_step_wrote_is_settled_once_it_is_stored(thread: Thread):
+    await thread.say("h1")
+    state = await thread.state()
+    saver = thread.database.checkpointer()
+    await asyncio.wait_for(saver.settled(), 1)
+    where = {"configurable": {**state.config["configurable"], "checkpoint_ns": ""}}
+    async with saver.lock:
+        writing = asyncio.create_task(saver.aput_writes(where, [("decisions", {})], "task"))
+        settled = asyncio.create_task(saver.settled())
+        await asyncio.wait([writing, settled], timeout=0.2)
+        assert not settled.done()
+    await asyncio.wait_for(settled, 5)
+    await writing
+    with pytest.raises(KeyError):
+        await saver.aput_writes({"configurable": {}}, [("decisions", {})], "task")
+    await asyncio.wait_for(saver.settled(), 1)
