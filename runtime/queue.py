@@ -23,6 +23,9 @@ from runtime.prompt_worker import PromptApp, PromptConnector
 TASK = "graphwright.run"
 QUEUE = "runs"
 
+STALLED_SECONDS = 30
+"""Without a sign of life of the library's worker for so long, a ticket in its hand is void."""
+
 log = logging.getLogger("graphwright.queue")
 # Its lines at INFO are several per run and say nothing that ours do not.
 logging.getLogger("procrastinate").setLevel(logging.WARNING)
@@ -86,7 +89,9 @@ class Tickets:
             How many tickets were added.
         """
         manager = self._app.job_manager
-        for dead in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=60):
+        for dead in await manager.get_stalled_jobs(
+            queue=QUEUE, seconds_since_heartbeat=STALLED_SECONDS
+        ):
             with contextlib.suppress(exceptions.ConnectorException):
                 await manager.finish_job(dead, status=jobs.Status.FAILED, delete_job=True)
         queues = list(await manager.list_queues_async(queue=QUEUE))
