@@ -12,6 +12,6 @@ pytest_plugins = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--chaos-seconds", type=float, default=30.0, help="how long the kill loop goes"
+        "--chaos-seconds", type=float, default=20.0, help="how long the kill loop goes"
     )
     parser.addoption("--chaos-seed", type=int, default=0, help="what it does; 0 chooses")

@@ -29,7 +29,11 @@ async def opened(variables: dict[str, str]) -> Database:
     """A server's database: it holds its keys as long as it lives."""
     settings = Settings(data_dir=Path(variables["GW_DATA_DIR"]))
     database = await Database.open(variables["DATABASE_URL"], pool_size=4, keys=keys_of(settings))
-    await check_keys(database, settings)
+    try:
+        await check_keys(database, settings)
+    except ConfigError:
+        await database.close()
+        raise
     return database
 
 

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,10 @@ def database_url(postgres: str, request: pytest.FixtureRequest) -> Iterator[str]
     yield with_database(postgres, name)
     # Only an administrator may stop the server's own processes, should one clean up in it.
     server = administration(request.config)
-    execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    dropping = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+    # A process that another test has stopped holds this up; the cluster is thrown away anyway.
+    with suppress(psycopg.errors.QueryCanceled):
+        execute(f"{server}&options=-c%20statement_timeout%3D20s", dropping)
 
 
 @pytest.fixture
