@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypedDict, get_type_hints
 
 from langchain.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
+    ProviderToolSearchMiddleware,
     SummarizationMiddleware,
     TodoListMiddleware,
 )
@@ -28,7 +29,7 @@ from graphs.routes import (
 from nodes.approve import approve
 from nodes.call_model import call_model
 from nodes.finish import finish
-from nodes.middleware.channels import boxed
+from nodes.middleware.channels import CLEARED, Fields, RunValue, boxed
 from nodes.middleware.stack import Member, Point, Stack, step_names
 from nodes.middleware.steps import OURS, step
 from nodes.middleware.tools import spec_of, tool_step
@@ -40,18 +41,33 @@ from nodes.run_tool import run_tool
 from nodes.state import ChatState, State, loop_of
 from nodes.summarise import summarise
 
-__all__ = ["DOUBLES", "AgentMiddleware", "Member", "Stack", "compiled", "own_state", "spec_of"]
+__all__ = ["REFUSED", "AgentMiddleware", "Member", "Stack", "compiled", "own_state", "spec_of"]
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
-DOUBLES: Mapping[type, str] = {
-    SummarizationMiddleware: "Long conversations are summarised by the server itself; the agent's "
-    "limits context_limit, summary_at and summary_to say when.",
-    HumanInTheLoopMiddleware: "Approvals are the server's own: requires_approval=True in "
-    "define_tool, approval_tools of the agent, or HITL_TOOLS.",
-    TodoListMiddleware: "The server has a plan of its own; give the agent the tool update_plan.",
+_DOUBLES = "doubles what is built in"
+
+REFUSED: Mapping[type, tuple[str, str]] = {
+    SummarizationMiddleware: (
+        _DOUBLES,
+        "Long conversations are summarised by the server itself; the agent's limits "
+        "context_limit, summary_at and summary_to say when.",
+    ),
+    HumanInTheLoopMiddleware: (
+        _DOUBLES,
+        "Approvals are the server's own: requires_approval=True in define_tool, approval_tools "
+        "of the agent, or HITL_TOOLS.",
+    ),
+    TodoListMiddleware: (
+        _DOUBLES,
+        "The server has a plan of its own; give the agent the tool update_plan.",
+    ),
+    ProviderToolSearchMiddleware: (
+        "needs tools that the provider itself looks up, which the server's requests do not have",
+        "Let LLMToolSelectorMiddleware choose the tools of a request.",
+    ),
 }
-"""Ready-made middleware that would do once more what the server does, with the cure."""
+"""Ready-made middleware that cannot stand here: why, and the cure."""
 
 
 def own_state(members: Sequence[Member]) -> dict[str, Any]:
@@ -88,9 +104,9 @@ class _Builder:
     def __init__(self, review_answers: bool, stack: Stack) -> None:
         self._stack, self._review = stack, review_answers
         extra = own_state(stack.members)
-        self._fields = frozenset(extra)
         self._schema = _typed_dict({**_hints(ChatState), **extra})
         self._graph: Any = StateGraph(self._schema, context_schema=RunContext)
+        self._fields: Fields = {name: boxed(self._graph.channels[name]) for name in extra}
         self._before = self._names("before_model")
         self._after = self._names("after_model")[::-1]
         self._last = self._names("after_agent")[::-1]
@@ -105,8 +121,7 @@ class _Builder:
         self._add_hooks()
         self._add_loop()
         self._add_turn()
-        for name in self._fields:
-            self._graph.channels[name] = boxed(self._graph.channels[name])
+        self._graph.channels.update(self._fields)
         return self._graph.compile()
 
     # Helpers ----------------------------------------------------------------------------
@@ -117,7 +132,7 @@ class _Builder:
     def _add_steps(self) -> None:
         stack, add = self._stack, self._graph.add_node
         wrapped = bool(stack.at("wrap_tool_call") or stack.tools)
-        add("prepare", prepare)
+        add("prepare", _preparing(self._fields))
         add("summarise", summarise)
         add("call_model", asking(stack, self._fields) if stack.judges else call_model)
         add("approve", approve)
@@ -187,6 +202,16 @@ class _Builder:
         self._graph.add_conditional_edges(
             name, leads, {place: paths.get(place, place) for place in places}
         )
+
+
+def _preparing(fields: Fields) -> Callable[[State], Awaitable[dict[str, Any]]]:
+    """Return the first step, which forgets what middleware noted of the run before."""
+    of_a_run = {name: CLEARED for name, one in fields.items() if isinstance(one, RunValue)}
+
+    async def begun(state: State) -> dict[str, Any]:
+        return await prepare(state) | of_a_run
+
+    return begun
 
 
 async def _enter(state: State) -> dict[str, Any]:

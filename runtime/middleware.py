@@ -238,7 +238,7 @@ class _Builder:
 
     def _made(self, spec: MiddlewareSpec) -> Member | None:
         """Return a new instance, or note why there is none."""
-        from graphs.middleware import DOUBLES, AgentMiddleware, Member
+        from graphs.middleware import REFUSED, AgentMiddleware, Member
 
         try:
             instance = spec.factory(MappingProxyType(dict(self._services(spec.requires))))
@@ -253,10 +253,9 @@ class _Builder:
             cure = "Return an instance of a subclass of langchain's AgentMiddleware."
             self._note(spec, f"Its factory gave {type(instance).__name__}.", cure)
             return None
-        for double, cure in DOUBLES.items():
-            if isinstance(instance, double):
-                what = f"{double.__name__} doubles what is built in."
-                self._note(spec, what, cure)
+        for kind, (why, cure) in REFUSED.items():
+            if isinstance(instance, kind):
+                self._note(spec, f"{kind.__name__} {why}.", cure)
                 return None
         made = Member(spec.name, cast("AgentMiddleware[Any, Any]", instance), spec.harmless)
         return self._sound(spec, made)

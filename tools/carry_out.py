@@ -85,7 +85,7 @@ async def _within(limit: float, spec: ToolSpec, args: dict[str, Any], ctx: ToolC
     if isinstance(error, ToolError | RequestError):
         error.message = told(error)
         raise error
-    raise unexpected(spec.name, error, ctx.tool_call_id)
+    raise unexpected(spec.name, error, ctx.tool_call_id) from error
 
 
 async def _guarded(

@@ -72,8 +72,14 @@ class Member:
         return ()
 
     @contextmanager
-    def named(self, doing: str) -> Generator[None]:
+    def named(
+        self, doing: str, passing: Callable[[Exception], bool] = lambda _: False
+    ) -> Generator[None]:
         """Let errors of this middleware end the run under its name, without their text.
+
+        Args:
+            doing: its method.
+            passing: tells of an exception whether it only passes through the middleware.
 
         Raises:
             MiddlewareFailed: it raised something that is no error of ours.
@@ -83,6 +89,8 @@ class Member:
         except (GraphwrightError, GraphBubbleUp):
             raise
         except Exception as error:  # boundary: an extension's code may raise anything
+            if passing(error):
+                raise
             _log.exception(
                 "a middleware failed", extra={"kv": {"middleware": self.name, "doing": doing}}
             )

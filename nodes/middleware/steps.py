@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
@@ -11,9 +12,11 @@ from langgraph.types import Command
 
 from core.context import RunContext
 from core.errors import MiddlewareFailed
+from nodes.middleware.channels import Fields, RunValue, joins
 from nodes.middleware.costs import counting
 from nodes.middleware.messages import new_turns, written
 from nodes.middleware.stack import Member, Point
+from nodes.middleware.values import plain
 from nodes.state import State, loop_of, messages_of
 
 Step = Callable[[State, Runtime[RunContext]], Awaitable[Command[Any]]]
@@ -25,7 +28,7 @@ OURS: Final = frozenset({"todos", "summary", "loop", "decisions", "structured_re
 def step(
     member: Member,
     point: Point,
-    fields: frozenset[str],
+    fields: Fields,
     following: str,
     jumps: Mapping[str, str],
 ) -> Step:
@@ -50,7 +53,7 @@ def step(
         info = runtime.execution_info
         with member.named(point), counting(ctx) as spent:
             given = await method({**state, "messages": list(known)}, runtime)
-            update = _checked(member, point, given, fields)
+            update = _checked(member, point, given, state, fields)
             if "messages" in update:
                 seed = (ctx.run_id, info.task_id if info else "", member.name)
                 update["messages"] = written(update["messages"], known, *seed)
@@ -89,7 +92,9 @@ def _show(ctx: RunContext, turns: Iterable[AIMessage]) -> None:
         ctx.sink.token(str(turn.id), turn.text)
 
 
-def _checked(member: Member, point: Point, given: Any, fields: frozenset[str]) -> dict[str, Any]:
+def _checked(
+    member: Member, point: Point, given: Any, state: State, fields: Fields
+) -> dict[str, Any]:
     """Return the update that a method gave, if it is one that it may give."""
     where = f"{member.name}.{point}"
     if given is None:
@@ -97,17 +102,39 @@ def _checked(member: Member, point: Point, given: Any, fields: frozenset[str]) -
     if not isinstance(given, Mapping):
         kind = type(given).__name__
         raise MiddlewareFailed(f"{where} gave {kind}, not a dict of state or None.")
-    update = cast("Mapping[Any, Any]", given)
-    return written_state(where, update, fields | {"messages", "jump_to"})
+    update = dict(cast("Mapping[Any, Any]", given))
+    ours = {name: update.pop(name) for name in ("messages", "jump_to") if name in update}
+    return ours | written_state(where, update, fields, state)
 
 
-def written_state(where: str, update: Mapping[Any, Any], allowed: frozenset[str]) -> dict[str, Any]:
-    """Return the state that a middleware writes.
+def written_state(
+    where: str, update: Mapping[Any, Any], fields: Fields, state: State = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the state that a middleware writes, as it is stored.
+
+    Args:
+        where: who writes it, for messages.
+        update: what is written, without messages.
+        fields: what may be written.
+        state: what stands there so far, where that is known.
 
     Raises:
-        MiddlewareFailed: it is not its own.
+        MiddlewareFailed: it is not its own, or cannot be kept.
     """
-    for name in update.keys() - allowed:
-        why = "which is the server's own" if name in OURS else "which its state_schema lacks"
-        raise MiddlewareFailed(f"{where} wrote the state {name!r}, {why}.")
-    return {str(key): value for key, value in update.items()}
+    fit: dict[str, Any] = {}
+    for name, value in update.items():
+        if name not in fields:
+            why = "which is the server's own" if name in OURS else "which its state_schema lacks"
+            raise MiddlewareFailed(f"{where} wrote the state {name!r}, {why}.")
+        if isinstance(fields[name], RunValue):
+            fit[name] = value
+            continue
+        try:
+            fit[name] = plain(value)
+            joins(fields[name], state.get(name), fit[name])
+        except ValueError as problem:
+            raise MiddlewareFailed(
+                f"{where} wrote the state {name!r}, which cannot be kept: {problem}. State holds "
+                "messages, plain data, pydantic models and data classes."
+            ) from problem
+    return fit

@@ -26,9 +26,12 @@ from core.errors import (
     ToolArgumentsInvalid,
     ToolDenied,
     ToolError,
+    ToolFailed,
     ToolTimeout,
 )
+from core.masking import mask_told
 from core.tooling import ToolSpec
+from nodes.middleware.channels import Fields
 from nodes.middleware.costs import counting
 from nodes.middleware.facade import shown_tool
 from nodes.middleware.messages import written
@@ -48,7 +51,7 @@ CHANGED = (
 )
 
 
-def tool_step(stack: Stack, fields: frozenset[str]) -> Step:
+def tool_step(stack: Stack, fields: Fields) -> Step:
     """Return the step that carries calls out through the middleware.
 
     Args:
@@ -77,7 +80,9 @@ class _Carrying:
         self._wrappers = stack.at("wrap_tool_call")
         self._brought = {tool.name: tool for tool in stack.tools}
         self._config = config
-        self._first: Given | ToolError | RequestError | None = None
+        self._first: Given | Exception | None = None
+        self._raised: list[tuple[Exception, ToolError | RequestError]] = []
+        """What the tool raised, and what may be told of it."""
         self.further: list[Any] = []
         """Messages beside the call's result."""
         self.state: dict[str, Any] = {}
@@ -106,6 +111,11 @@ class _Carrying:
         except MiddlewareFailed as problem:
             # A call that fails never ends the run; the model may find another way.
             return failed(problem.message)
+        except Exception as error:  # boundary: the tool's own exception, past every wrapper
+            problem = self._told_of(error)
+            if problem is None:
+                raise
+            return noted(outcome_of(problem), payload)
         return noted(self._outcome(given), payload)
 
     # Helpers ----------------------------------------------------------------------------
@@ -124,7 +134,7 @@ class _Carrying:
             async def handler(inner: ToolCallRequest) -> Given:
                 return await layer(index + 1, inner)
 
-            with member.named("wrap_tool_call"):
+            with member.named("wrap_tool_call", lambda one: self._told_of(one) is not None):
                 return await member.wrapper("wrap_tool_call")(changed, handler)
 
         return await layer(0, request)
@@ -149,9 +159,21 @@ class _Carrying:
                 self._limited(spec, request, execute) if brought else execute(request)
             )
         except (ToolError, RequestError) as problem:
-            self._first = problem
-            raise
+            self._first = self._as_raised(problem)
+            raise self._first from None
         return self._first
+
+    def _as_raised(self, problem: ToolError | RequestError) -> Exception:
+        """Return what the tool itself raised: middleware tell errors apart by their kind."""
+        cause = problem.__cause__
+        if not (isinstance(problem, ToolFailed) and isinstance(cause, Exception)):
+            return problem
+        self._raised.append((cause, problem))
+        return cause
+
+    def _told_of(self, error: Exception) -> ToolError | RequestError | None:
+        """Return what may be told of an exception, where the tool raised it."""
+        return next((told for raised, told in self._raised if raised is error), None)
 
     def _unapproved(self, request: ToolCallRequest) -> Outcome | None:
         call = request.tool_call
@@ -215,7 +237,10 @@ class _Carrying:
     def _read(self, message: ToolMessage) -> Outcome:
         outcome, text = message.artifact, message.text
         if not isinstance(outcome, Outcome):
-            return failed(text) if message.status == "error" else completed(text)
+            for raised, problem in self._raised:
+                # Ready-made ones quote it; its text may carry paths, hosts, and secrets.
+                text = text.replace(str(raised), problem.message) if str(raised) else text
+            return failed(mask_told(text)) if message.status == "error" else completed(text)
         if message.content == for_model(outcome, self._ctx.limits.result_chars):
             return outcome
         # A wrapper wrote over what the tool said; where it came from still holds.
@@ -266,8 +291,8 @@ def spec_of(tool: BaseTool, extension: str) -> ToolSpec:
     )
 
 
-def _again(first: Given | ToolError | RequestError) -> Given:
-    if isinstance(first, ToolError | RequestError):
+def _again(first: Given | Exception) -> Given:
+    if isinstance(first, Exception):
         raise first
     return first
 

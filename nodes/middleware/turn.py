@@ -12,6 +12,7 @@ from core.context import RunContext
 from core.errors import ContextOverflow
 from core.faults import fault
 from nodes.call_model import answered, begin_turn, overflowed, sorted_calls, unanswered
+from nodes.middleware.channels import Fields
 from nodes.middleware.messages import since
 from nodes.middleware.model import CHANGED, Asking, tell
 from nodes.middleware.stack import Stack
@@ -26,7 +27,7 @@ Step = Callable[[State, Runtime[RunContext]], Awaitable[dict[str, Any]]]
 _CUT_SHORT = "This call was not carried out: a middleware of this agent ended the turn before it."
 
 
-def asking(stack: Stack, fields: frozenset[str]) -> Step:
+def asking(stack: Stack, fields: Fields) -> Step:
     """Return the step that asks the model through the middleware.
 
     Args:
@@ -53,7 +54,7 @@ def asking(stack: Stack, fields: frozenset[str]) -> Step:
             return again
         known = messages_of(state)
         loop |= {"untold": message_id, "before": str(known[-1].id) if known else ""}
-        update = written_state("wrap_model_call", asked.update, fields)
+        update = written_state("wrap_model_call", asked.update, fields, state)
         return {**update, "messages": [asked.turn, *asked.further], "loop": loop, "decisions": {}}
 
     return call_model

@@ -34,6 +34,23 @@ BROKEN = {
         MIDDLEWARE + "    add('asks', lambda s: HumanInTheLoopMiddleware({'now': True}))\n",
         "doubles what is built in",
     ),
+    "mw_search": (
+        MIDDLEWARE + "    from langchain.agents.middleware import ProviderToolSearchMiddleware\n"
+        "    add('looks', lambda s: ProviderToolSearchMiddleware())\n",
+        "the provider itself looks up",
+    ),
+    "mw_summary": (
+        MIDDLEWARE + "    from langchain.agents.middleware import SummarizationMiddleware\n"
+        "    from langchain_core.language_models import FakeListChatModel\n"
+        "    model = FakeListChatModel(responses=['x'])\n"
+        "    add('sums', lambda s: SummarizationMiddleware(model))\n",
+        "SummarizationMiddleware doubles what is built in",
+    ),
+    "mw_todo": (
+        MIDDLEWARE + "    from langchain.agents.middleware import TodoListMiddleware\n"
+        "    add('plans', lambda s: TodoListMiddleware())\n",
+        "TodoListMiddleware doubles what is built in",
+    ),
     "mw_fails": (MIDDLEWARE + "    add('fails', lambda s: 1 / 0)\n", "ZeroDivisionError"),
     "mw_none": (MIDDLEWARE + "    add('none', lambda s: None)\n", "gave NoneType"),
     "mw_order": (
