@@ -9,10 +9,13 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from nodes.results import CLOSED, closing_results, result_id
 from nodes.review import INTERNAL
 
-__all__ = ["CLOSED", "INTERNAL", "SETTLE_AS", "result_id", "settling_messages"]
+__all__ = ["CLOSED", "GO_ON_AS", "INTERNAL", "SETTLE_AS", "result_id", "settling_messages"]
 
 SETTLE_AS = "finish"
 """Node in whose name the messages are written: after it nothing is left to do."""
+
+GO_ON_AS = "summarise"
+"""Node in whose name a thread goes on: after it, in every agent's graph, the model is asked."""
 
 
 def settling_messages(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from core.context import Place, RunContext, SubRun
@@ -133,6 +133,9 @@ async def _outcome(sub: SubRun, call: Mapping[str, Any], *, plan_approved: bool)
 
 def _answer(messages: Sequence[AnyMessage], sub: SubRun) -> Outcome:
     last = messages[-1]
+    if not isinstance(last, AIMessage):
+        # A middleware ended it before the model said anything.
+        return failed(f"{sub.context.agent.label} ended without an answer.")
     text = last.text.strip()
     shape = sub.context.agent.shape
     value: Any = text

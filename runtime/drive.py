@@ -159,12 +159,16 @@ class Drive:
             waiting = waiting_in(snapshot)
             asked = str(resume["interrupt_id"])
             if asked not in waiting:
+                await self.thread.let_go_on(snapshot)
                 return None
             from graphs.foreign import as_resumed, carded
 
             card = carded(waiting[asked], self.ctx).value
             return Command(resume={asked: as_resumed(card, resume["value"])})
-        return None if begun else await self._first_input()
+        if not begun:
+            return await self._first_input()
+        await self.thread.let_go_on(snapshot)
+        return None
 
     async def _first_input(self) -> dict[str, Any]:
         """Return the input of a run that begins, once hooks at `run.before` let it.

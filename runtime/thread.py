@@ -123,6 +123,25 @@ class Thread:
             await self.graph.aupdate_state(self.config, changes, as_node=SETTLE_AS)
         return [*messages, *added]
 
+    async def let_go_on(self, snapshot: StateSnapshot) -> None:
+        """Let a thread go on that stands at a step which its graph does not have any more.
+
+        A middleware that was taken away since leaves it there. A turn that it held back is taken
+        back with it: the model is asked again.
+        """
+        if self._foreign_run is not None or snapshot.next or snapshot.interrupts:
+            return
+        from graphs.settle import GO_ON_AS
+
+        told = told_in(snapshot)
+        untold = [RemoveMessage(id=str(one.id)) for one in messages_in(snapshot)[len(told) :]]
+        if not untold and isinstance(told[-1], AIMessage) and not calls_of(told[-1]):
+            return  # it is at its end
+        values = cast("dict[str, Any]", snapshot.values)
+        loop = {**cast("dict[str, Any]", values.get("loop") or {}), "untold": ""}
+        change = {"messages": untold, "loop": loop}
+        await self.graph.aupdate_state(self.config, change, as_node=GO_ON_AS)
+
     async def forget(self, message_id: str) -> None:
         """Take a message and the results of its calls out of the model's view for good."""
         from graphs.settle import SETTLE_AS
