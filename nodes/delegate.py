@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.runtime import Runtime
 
 from core.context import Place, RunContext, SubRun
@@ -24,6 +25,7 @@ from core.errors import (
 from core.events import AgentStart
 from core.ids import derived_id
 from core.tooling import DELEGATE, ToolSpec
+from nodes.foreign_cards import carded
 from nodes.state import fresh_loop
 from tools.result import Outcome, completed, failed
 
@@ -122,13 +124,18 @@ async def _outcome(sub: SubRun, call: Mapping[str, Any], *, plan_approved: bool)
     """Run the agent's graph on a conversation of its own: the task and nothing else."""
     message_id = derived_id("task", sub.about["turn"], sub.about["call_id"])
     within = {**sub.about, "plan_approved": plan_approved}
-    return await sub.graph.ainvoke(
-        {
-            "messages": [HumanMessage(call["args"]["task"], id=message_id)],
-            "loop": fresh_loop(message_id) | {"within": within},
-        },
-        context=sub.context,
-    )
+    try:
+        return await sub.graph.ainvoke(
+            {
+                "messages": [HumanMessage(call["args"]["task"], id=message_id)],
+                "loop": fresh_loop(message_id) | {"within": within},
+            },
+            context=sub.context,
+        )
+    except GraphInterrupt as asked:
+        # What middleware and tools ask themselves says nowhere else who it is.
+        cards = tuple(carded(one, sub.context) for one in asked.args[0])
+        raise GraphInterrupt(cards) from None
 
 
 def _answer(messages: Sequence[AnyMessage], sub: SubRun) -> Outcome:
