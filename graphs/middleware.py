@@ -33,7 +33,7 @@ from nodes.middleware.channels import CLEARED, Fields, RunValue, boxed
 from nodes.middleware.stack import Member, Point, Stack, step_names
 from nodes.middleware.steps import OURS, step
 from nodes.middleware.tools import spec_of, tool_step
-from nodes.middleware.turn import asking, judge
+from nodes.middleware.turn import asking, judge, sort
 from nodes.observe import observe
 from nodes.prepare import prepare
 from nodes.review import review
@@ -44,6 +44,9 @@ from nodes.summarise import summarise
 __all__ = ["REFUSED", "AgentMiddleware", "Member", "Stack", "compiled", "own_state", "spec_of"]
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+_ALONE: tuple[Point, ...] = ("before_agent", "before_model", "after_agent")
+"""Points from which a jump to the tools finds calls that nobody has sorted."""
 
 _DOUBLES = "doubles what is built in"
 
@@ -141,6 +144,9 @@ class _Builder:
         add("finish", finish)
         if stack.judges:
             add("judge", judge)
+        if any("tools" in one.may_jump(point) for point in _ALONE for one in stack.at(point)):
+            add("sort", sort)
+            self._graph.add_edge("sort", "approve")
         if self._review:
             add("review", review)
 
@@ -161,7 +167,7 @@ class _Builder:
         inside = point == "after_model"
         jumps = {
             "model": "judge" if inside else "enter",
-            "tools": "judge" if inside else "approve",
+            "tools": "judge" if inside else "sort",
             "end": "judge" if inside else ("finish" if point == "after_agent" else self._exit),
         }
         for index, member in enumerate(members):

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from core.context import RunContext
-from core.errors import ContextOverflow, GraphwrightError, LimitReached, MiddlewareFailed
+from core.errors import ContextOverflow, LimitReached, MiddlewareFailed
 from core.text import clean, clean_value
 from nodes.asking import count_usage
 from nodes.budgets import check_budgets
@@ -21,19 +21,11 @@ from nodes.hooking import hooked_request
 from nodes.middleware.costs import counted_elsewhere, counting
 from nodes.middleware.facade import ServerModel, asked, build_view_of, declared, shown_tool, unbound
 from nodes.middleware.messages import named_calls, written
-from nodes.middleware.stack import Member, Stack
+from nodes.middleware.stack import Member, Past, Stack
 from nodes.state import State, messages_of
 
 ASKED_AGAIN: Final = "The model is asked again."
 CHANGED: Final = "The answer was changed before it was final."
-
-
-class _Past(BaseException):
-    """Carries an error past middleware: the loop has to see it as it is."""
-
-    def __init__(self, error: GraphwrightError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 @dataclass(slots=True)
@@ -115,7 +107,7 @@ class Asking:
         try:
             with counting(self._ctx) as spent:
                 response, commands = await self._layer(0, self._first_request())
-        except _Past as past:
+        except Past as past:
             raise past.error from past.error.__cause__
         self._loop["tokens"] += spent.tokens
         result = self._taken(response, commands)
@@ -167,7 +159,7 @@ class Asking:
             with counted_elsewhere():
                 answer = await self._answer(request)
         except (ContextOverflow, LimitReached) as error:
-            raise _Past(error) from error
+            raise Past(error) from error
         return ModelResponse(result=[answer])
 
     async def _answer(self, request: ModelRequest[RunContext]) -> AIMessage:

@@ -29,6 +29,14 @@ _READY_MADE: Final = "langchain.agents.middleware"
 _log = get_logger(__name__)
 
 
+class Past(BaseException):
+    """Carries an error past middleware: the loop has to see it as it is."""
+
+    def __init__(self, error: GraphwrightError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
     """One middleware under the name that it was registered with."""
@@ -86,17 +94,19 @@ class Member:
         """
         try:
             yield
-        except (GraphwrightError, GraphBubbleUp):
+        except (GraphwrightError, GraphBubbleUp, Past, GeneratorExit):
             raise
-        except Exception as error:  # boundary: an extension's code may raise anything
-            if passing(error):
+        except BaseException as error:  # boundary: an extension's code may raise anything
+            if _is_stopped(error) or (isinstance(error, Exception) and passing(error)):
                 raise
-            _log.exception(
-                "a middleware failed", extra={"kv": {"middleware": self.name, "doing": doing}}
+            _log.error(
+                "a middleware failed",
+                exc_info=error,
+                extra={"kv": {"middleware": self.name, "doing": doing}},
             )
             raise MiddlewareFailed(self._told(doing, error)) from error
 
-    def _told(self, doing: str, error: Exception) -> str:
+    def _told(self, doing: str, error: BaseException) -> str:
         kind = type(error).__name__
         if type(error).__module__.startswith(_READY_MADE):
             # Such as a limit that is reached: the text is made for the user.
@@ -143,6 +153,13 @@ class Stack:
 def step_names(point: Point, members: Sequence[Member]) -> list[str]:
     """Return the names of the graph's steps for these members, in their order."""
     return [f"{member.name}.{point}" for member in members]
+
+
+def _is_stopped(error: BaseException) -> bool:
+    """Tell whether the run is stopped, rather than something cancelled by the middleware itself."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError)
+    return cancelled and (task is None or task.cancelling() > 0)
 
 
 async def _wrapped_beside(plain: Callable[..., Any], request: Any, handler: Method) -> Any:

@@ -12,6 +12,7 @@ from langgraph.types import Command
 
 from core.context import RunContext
 from core.errors import MiddlewareFailed
+from nodes.budgets import check_budgets
 from nodes.middleware.channels import Fields, RunValue, joins
 from nodes.middleware.costs import counting
 from nodes.middleware.messages import new_turns, written
@@ -48,6 +49,7 @@ def step(
 
         Raises:
             MiddlewareFailed: it raised, or gave what it may not.
+            LimitReached: the run's steps are used up by jumps.
         """
         ctx, known = runtime.context, messages_of(state)
         info = runtime.execution_info
@@ -66,6 +68,10 @@ def step(
         else:
             _show(ctx, new_turns(update.get("messages") or [], known))
         goto = jumps[jump] if jump else following
+        if jump in ("model", "tools"):
+            # One that always jumps would go round for ever.
+            loop["steps"] += 1
+            check_budgets(ctx, loop)
         return Command(update={**update, "loop": loop}, goto=goto)
 
     return run

@@ -135,7 +135,8 @@ class _Carrying:
                 return await layer(index + 1, inner)
 
             with member.named("wrap_tool_call", lambda one: self._told_of(one) is not None):
-                return await member.wrapper("wrap_tool_call")(changed, handler)
+                given = await member.wrapper("wrap_tool_call")(changed, handler)
+                return _checked(given, f"{member.name}.wrap_tool_call")
 
         return await layer(0, request)
 
@@ -224,7 +225,8 @@ class _Carrying:
             if not isinstance(update, Mapping):
                 continue
             state = dict(cast("Mapping[str, Any]", update))
-            for message in state.pop("messages", None) or []:
+            messages = state.pop("messages", None) or []
+            for message in messages if isinstance(messages, list | tuple) else [messages]:
                 if mine is None and getattr(message, "tool_call_id", "") == self._call["id"]:
                     mine = message
                 else:
@@ -245,6 +247,23 @@ class _Carrying:
             return outcome
         # A wrapper wrote over what the tool said; where it came from still holds.
         return replace(outcome, data=completed(data_in(text)).data)
+
+
+def _checked(given: Any, where: str) -> Given:
+    """Return what a wrapper gave, where it is something that can be taken.
+
+    Raises:
+        MiddlewareFailed: it is not.
+    """
+    for one in given if isinstance(given, list) else [given]:
+        if not isinstance(one, ToolMessage | Command):
+            kind = type(one).__name__
+            raise MiddlewareFailed(f"{where} gave {kind}, not a ToolMessage or a Command.")
+        if isinstance(one, Command) and (one.goto or one.resume or one.graph):
+            raise MiddlewareFailed(
+                f"{where} gave a command that goes somewhere; only its update is taken."
+            )
+    return given
 
 
 def data_in(content: str) -> Any:

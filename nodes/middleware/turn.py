@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from core.context import RunContext
-from core.errors import ContextOverflow
+from core.errors import ContextOverflow, MiddlewareFailed
 from core.faults import fault
 from nodes.call_model import answered, begin_turn, overflowed, sorted_calls, unanswered
 from nodes.middleware.channels import Fields
@@ -19,7 +19,7 @@ from nodes.middleware.stack import Stack
 from nodes.middleware.steps import written_state
 from nodes.results import closing_results
 from nodes.run_tool import begun
-from nodes.state import State, calls_of, loop_of, messages_of
+from nodes.state import State, calls_of, last_turn, loop_of, messages_of, open_calls
 from nodes.view import TURN
 
 Step = Callable[[State, Runtime[RunContext]], Awaitable[dict[str, Any]]]
@@ -85,6 +85,21 @@ async def judge(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         "loop": loop | {"untold": ""},
         "decisions": decisions,
     }
+
+
+async def sort(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Sort the calls of a turn to which a middleware jumped that stands before the model.
+
+    Raises:
+        MiddlewareFailed: there is none.
+    """
+    ctx, loop, messages = runtime.context, loop_of(state) | {"cut": False}, messages_of(state)
+    turn, pending = last_turn(messages), {call["id"] for call in open_calls(messages)}
+    if turn is None or not pending:
+        raise MiddlewareFailed("A middleware jumped to the tools, and no call waits for them.")
+    left = [call for call in turn.tool_calls if call["id"] in pending]
+    asked, decisions = await sorted_calls(turn.model_copy(update={"tool_calls": left}), ctx, loop)
+    return {"messages": [_with_calls(turn, asked)], "loop": loop, "decisions": decisions}
 
 
 def _with_calls(turn: AIMessage, asked: AIMessage) -> AIMessage:
