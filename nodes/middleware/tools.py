@@ -249,7 +249,7 @@ class _Carrying:
         return replace(outcome, data=completed(data_in(text)).data)
 
 
-def _checked(given: Any, where: str) -> Given:
+def _checked(given: Any, where: str) -> Any:
     """Return what a wrapper gave, where it is something that can be taken.
 
     Raises:
