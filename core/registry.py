@@ -202,7 +202,7 @@ class Registry:
             ServiceDeclaration(name, factory, requires, self.where, self.extension)
         )
 
-    def register_middleware(  # noqa: PLR0913 - the public form of EXT-04
+    def register_middleware(  # noqa: PLR0913 - extensions call it with what EXT-04 names
         self,
         name: str,
         factory: MiddlewareFactory,

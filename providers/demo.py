@@ -51,10 +51,11 @@ class DemoHandle:
         tools: Sequence[dict[str, Any]] = (),
         message_id: str,
         sink: TokenSink | None = None,
-        max_tokens: int | None = None,  # noqa: ARG002 - the port has it; scenes are short
-        options: Mapping[str, Any] | None = None,  # noqa: ARG002 - the port has it; scenes are fixed
+        max_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> AIMessage:
         """Answer by script, word by word; see `core.ports.ModelHandle`. Fails never."""
+        del max_tokens, options  # scenes are short, and nothing changes them
         asked = _asked(messages, tools)
         # Only what a person waits for has a sink; the rest is the server's own housekeeping.
         reply = demo_scenes.answer(asked) if sink else demo_scenes.background(asked)

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
@@ -158,7 +159,7 @@ class _Batch:
         asked = [item.request_id(self._name) for item in items]
         for at in range(0, len(asked), CHUNK):
             some = asked[at : at + CHUNK]
-            self._known |= await patiently(self._opened.clock, lambda: self._runs_of(some))  # noqa: B023 - awaited at once
+            self._known |= await patiently(self._opened.clock, partial(self._runs_of, some))
         faults = [
             f"the key {str(item.key)[:60]!r} was used for another message before."
             for item in items

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 
 from core.clock import Clock
 from core.log import get_logger
@@ -149,7 +150,7 @@ class Carrier:
             if held is None and run_id in self._unwanted:
                 return run
             if held is None:
-                held = await patiently(self._clock, lambda: self._get_hold(run))  # noqa: B023 - awaited at once
+                held = await patiently(self._clock, partial(self._get_hold, run))
             if held is None:
                 await self._news(run_id)
 

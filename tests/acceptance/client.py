@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -92,11 +91,3 @@ def types_of(frames: list[Frame]) -> list[str]:
 def parts_of(messages: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Return all parts of one kind, in order."""
     return [part for message in messages for part in message["parts"] if part["type"] == kind]
-
-
-def wait_until(fact: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Wait for something that happens in another process."""
-    until = time.monotonic() + seconds
-    while not fact():
-        assert time.monotonic() < until, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)  # noqa: TID251 - another process, which only the real clock moves

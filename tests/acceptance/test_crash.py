@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.client import new_key, parts_of, text_of, types_of, wait_until
+from tests.acceptance.client import new_key, parts_of, text_of, types_of
 from tests.acceptance.conftest import Connect, provider
 from tests.support.extension_folders import add
 from tests.support.foreign_graphs import graph_code
@@ -14,6 +14,7 @@ from tests.support.postmaster import kill_postmaster
 from tests.support.process import end, server, start_server
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import Gate, call, hold, say
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.req("OPS-01", "OPS-02", "EXEC-30")]
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.client import Client, new_key, parts_of, types_of, wait_until
+from tests.acceptance.client import Client, new_key, parts_of, types_of
 from tests.acceptance.conftest import Connect, provider
 from tests.support.delegation import delegating
 from tests.support.extension_folders import add
@@ -17,6 +17,7 @@ from tests.support.foreign_graphs import graph_code
 from tests.support.process import end, server, start_server
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import Gate, Wait, call, calls, hold, say
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.req("EXEC-41", "EXEC-03", "EXEC-33")]
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.client import Frame, new_key, text_of, wait_until
+from tests.acceptance.client import Frame, new_key, text_of
 from tests.acceptance.conftest import Connect, provider
 from tests.support.postmaster import kill_postmaster
 from tests.support.process import server
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import Gate, call, hold, say
+from tests.support.waiting import wait_until
 
 ANSWER = "one two three four five six"
 

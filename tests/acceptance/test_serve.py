@@ -10,12 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.client import new_key, text_of, types_of, wait_until
+from tests.acceptance.client import new_key, text_of, types_of
 from tests.acceptance.conftest import Connect, provider
 from tests.support.postmaster import postmaster_pid
 from tests.support.process import ServerProcess, command, end, server, start_server
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import Gate, hold, say
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.client import Client, new_key, text_of, wait_until
+from tests.acceptance.client import Client, new_key, text_of
 from tests.acceptance.conftest import provider
 from tests.support.process import COMMAND, ROOT, ServerProcess, end, environment, server
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import Gate, hold, say, slow
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.req("EXEC-32"), pytest.mark.timeout(180)]
 

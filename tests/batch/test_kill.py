@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tests.support.app import served_product
 from tests.support.postgres import execute as query
 from tests.support.process import COMMAND, ROOT, command, environment
 from tests.support.scripted_turns import Gate, call, hold, say, slow
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.req("BATCH-02", "BATCH-04"), pytest.mark.timeout(120)]
 
@@ -43,13 +43,6 @@ def started(desk: Desk, *arguments: str, **more: str) -> subprocess.Popen[bytes]
     )
 
 
-def wait_for(holds: Any, seconds: float = 40.0) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it did not come to that"
-        time.sleep(0.02)  # noqa: TID251 - a test outside of any event loop
-
-
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -61,7 +54,10 @@ def test_a_batch_that_is_killed_goes_on_with_every_item_done_once(desk: Desk, at
     arguments = (str(path), "--out", str(out), "--concurrency", "5")
     first = started(desk, *arguments)
     try:
-        wait_for(lambda: desk.scripted.requests and (at == 0 or len(lines(out)) >= at))
+        wait_until(
+            lambda: bool(desk.scripted.requests) and (at == 0 or len(lines(out)) >= at),
+            f"{at} items are done",
+        )
     finally:
         first.kill()
         first.communicate()
@@ -89,7 +85,7 @@ def test_two_hundred_items_survive_a_kill_in_the_middle(desk: Desk):
     arguments = (str(path), "--out", str(out), "--concurrency", str(places), "--quiet")
     first = started(desk, *arguments)
     try:
-        wait_for(lambda: out.exists() and len(lines(out)) >= count // 2)
+        wait_until(lambda: out.exists() and len(lines(out)) >= count // 2, "half of it is done", 40)
     finally:
         first.kill()
         first.communicate()
@@ -119,7 +115,7 @@ def test_a_tool_that_may_have_written_when_it_was_killed_is_not_carried_out_agai
     arguments = (str(path), "--out", str(out), "--agent", "poster")
     first = started(desk, *arguments, **more)
     try:
-        wait_for((desk.folder / "notes").is_file)
+        wait_until((desk.folder / "notes").is_file, "the tool was called")
     finally:
         first.kill()
         first.communicate()

@@ -13,6 +13,7 @@ from typing import Any, Final
 import httpx
 
 from tests.chaos.checker import Sent
+from tests.support.waiting import pause
 
 PATIENCE: Final = 90.0
 """Seconds that one message may take, from the first try to the end of its run."""
@@ -66,7 +67,7 @@ class Talker:
                 self._go_on(one)
                 if one.seen and one.seen[-1]["type"] in _ENDS:
                     return
-            time.sleep(0.1)  # noqa: TID251 - a thread that waits for other processes
+            pause(0.1)
 
     def _go_on(self, one: Sent) -> None:
         url = self._random.choice(self._urls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,6 +20,7 @@ from tests.support.extension_folders import add
 from tests.support.process import command
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import call, say
+from tests.support.waiting import pause, wait_until
 
 MARKER = '''
 import os
@@ -53,23 +55,22 @@ def play(scripted: ScriptedServer) -> None:
 
 
 def wait_ready(urls: list[str]) -> None:
-    until = time.monotonic() + 60
     for url in urls:
-        while True:
-            try:
-                if httpx.get(f"{url}/health/ready", trust_env=False).status_code == httpx.codes.OK:
-                    break
-            except httpx.HTTPError:
-                pass
-            assert time.monotonic() < until, f"{url} is not ready"
-            time.sleep(0.1)  # noqa: TID251 - other processes, which only the real clock moves
+        wait_until(partial(is_ready, url), f"{url} is ready", 60)
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready", trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
 
 
 def at_rest(url: str) -> Stored:
     """Read it once tickets of dead processes are cleared away, which is said to take a while."""
     until = time.monotonic() + 60
     while (stored := stored_at(url)).running_jobs and time.monotonic() < until:
-        time.sleep(0.5)  # noqa: TID251 - other processes, which only the real clock moves
+        pause(0.5)
     return stored
 
 
@@ -125,7 +126,7 @@ def test_nothing_is_lost_or_doubled_while_processes_die_sleep_and_end(
         until = time.monotonic() + seconds
         for talker in talkers:
             talker.start(until)
-        time.sleep(seconds)  # noqa: TID251 - the load itself
+        pause(seconds)
         chaos.stop()
         for talker in talkers:
             talker.join()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,14 +18,17 @@ from tests.house.tree import ROOT, files
 from tests.support.postmaster import stop_left_behind
 from tests.support.process import READY, START_SECONDS
 from tests.support.snippets import Block, blocks_of
+from tests.support.terminal import Terminal, put_commands
+from tests.support.waiting import wait_until
 
 GUIDE = ROOT / "docs" / "howto" / "extension.md"
 COMMANDS = {
-    "graphwright": "-m main",
-    "pytest": "-m pytest",
-    "python": "",
-    "ruff": "-m ruff",
-    "lint-imports": "-c 'from importlinter.cli import lint_imports_command as it; it()'",
+    "graphwright": f"{sys.executable} -m main",
+    "pytest": f"{sys.executable} -m pytest",
+    "python": sys.executable,
+    "ruff": f"{sys.executable} -m ruff",
+    "lint-imports": f"{sys.executable} -c "
+    "'from importlinter.cli import lint_imports_command as it; it()'",
 }
 
 CHECKS = {
@@ -44,21 +45,25 @@ class Newcomer:
 
     def __init__(self, home: Path) -> None:
         self.home, self.clone = home, home / "graphwright"
-        self.said = ""
-        """What the second terminal said last."""
         self._server: subprocess.Popen[bytes] | None = None
         self._log = home / "first-terminal.log"
         self._log.touch()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self._environment = {
+        environment = {
             "PATH": os.defpath,
             "HOME": str(home),
             "PORT": str(port),
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        self._second = Terminal(self.clone, environment)
+
+    @property
+    def said(self) -> str:
+        """What the second terminal said last."""
+        return self._second.said
 
     def clone_it(self) -> None:
         """Copy the project's files; what `make setup` installs is that of this very run."""
@@ -66,12 +71,7 @@ class Newcomer:
             target = self.clone / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
-        place = self.clone / ".venv" / "bin"
-        place.mkdir(parents=True)
-        for name, options in COMMANDS.items():
-            script = f'#!/bin/sh\nexec {sys.executable} {options} "$@"\n'
-            (place / name).write_text(script)
-            (place / name).chmod(0o755)
+        put_commands(self.clone, COMMANDS)
         for ready in (".ready-run", ".ready-dev"):
             (self.clone / ".venv" / ready).touch()
 
@@ -84,7 +84,7 @@ class Newcomer:
         elif block.language == "bash":
             self.run(block.code)
         elif block.language == "text":
-            self._expect(block.code)
+            self._second.expect(block.code)
 
     def leave(self) -> None:
         """End the server as Ctrl+C does."""
@@ -98,19 +98,11 @@ class Newcomer:
 
     def run(self, code: str) -> None:
         """Run commands in the second terminal; none may fail."""
-        ran = subprocess.run(
-            ["sh", "-e", "-c", code],
-            cwd=self.clone,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        self.said = ran.stdout
-        assert ran.returncode == 0, f"{code}\n{self.said}\n{self._log.read_text()}"
+        try:
+            self._second.run(code)
+        except AssertionError:
+            print(self._log.read_text())
+            raise
 
     def _start(self, code: str) -> None:
         self.leave()
@@ -118,22 +110,19 @@ class Newcomer:
             self._server = subprocess.Popen(
                 ["sh", "-e", "-c", code],
                 cwd=self.clone,
-                env=self._environment,
+                env=self._second.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        until = time.monotonic() + START_SECONDS
-        while not READY.search(self._log.read_text()):
-            assert self._server.poll() is None, self._log.read_text()
-            assert time.monotonic() < until, self._log.read_text()
-            time.sleep(0.05)  # noqa: TID251 - another process, which only the real clock moves
+        wait_until(self._is_ready, "the server is ready", START_SECONDS)
 
-    def _expect(self, text: str) -> None:
-        for line in filter(None, text.splitlines()):
-            pattern = r"\s+".join(map(re.escape, line.split())).replace("…", ".*")
-            assert re.search(pattern, self.said), f"not said: {line}\n{self.said}"
+    def _is_ready(self) -> bool:
+        assert self._server is not None
+        said = self._log.read_text()
+        assert self._server.poll() is None, said
+        return READY.search(said) is not None
 
 
 @pytest.fixture

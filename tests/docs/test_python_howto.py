@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.house.tree import ROOT
 from tests.support.snippets import Block, blocks_of
+from tests.support.terminal import Terminal, put_commands
 
 GUIDE = ROOT / "docs" / "howto" / "python.md"
 
@@ -21,15 +20,9 @@ class Reader:
 
     def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
-        self.said = ""
-        """What was printed last."""
-        commands = folder / ".venv" / "bin"
-        commands.mkdir(parents=True)
-        for name, module in (("python", ""), ("graphwright", "-m main ")):
-            path = commands / name
-            path.write_text(f'#!/bin/sh\nexec {sys.executable} {module}"$@"\n')
-            path.chmod(0o755)
-        self._environment = {
+        interpreter = sys.executable
+        put_commands(folder, {"python": interpreter, "graphwright": f"{interpreter} -m main"})
+        environment = {
             "PATH": os.defpath,
             "HOME": str(folder),
             "PYTHONPATH": str(ROOT),
@@ -37,35 +30,19 @@ class Reader:
             "GW_DATA_DIR": str(folder / "data"),
             "HITL_TOOLS": "write_file",
         }
+        self._terminal = Terminal(folder, environment)
 
     def do(self, block: Block) -> None:
         match block.language:
             case "python":
                 (self.folder / block.file).write_text(block.code, encoding="utf-8")
-                self._run(f".venv/bin/python {block.file}")
+                self._terminal.run(f".venv/bin/python {block.file}")
             case "bash":
-                self._run(block.code)
+                self._terminal.run(block.code)
             case "text":
-                for line in block.code.splitlines():
-                    pattern = r"\s+".join(map(re.escape, line.split())).replace("…", ".*")
-                    assert re.search(pattern, self.said), f"not said: {line}\n{self.said}"
+                self._terminal.expect(block.code)
             case _:
                 raise AssertionError(f"nobody does what a block of {block.language} says")
-
-    def _run(self, code: str) -> None:
-        ran = subprocess.run(
-            ["sh", "-e", "-c", code],
-            cwd=self.folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        self.said = ran.stdout
-        assert ran.returncode == 0, f"{code}\n{self.said}"
 
 
 @pytest.mark.req("BATCH-01", "BATCH-03", "BATCH-04")

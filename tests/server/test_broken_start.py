@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.client import wait_until
 from tests.server.broken_extensions import BROKEN
 from tests.support.extension_folders import add
 from tests.support.process import command, end, start_server
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.req("EXT-05")
 

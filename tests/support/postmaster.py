@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 from storage.postgres.home import find_home
+from tests.support.waiting import wait_until
 
 
 def postmaster_pid(data_dir: Path) -> int | None:
@@ -40,11 +40,12 @@ def stop_left_behind(data_dir: Path) -> None:
 
 
 def _wait_gone(pid: int, seconds: float = 15.0) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)  # noqa: TID251 - another process, which only the real clock moves
-    raise AssertionError(f"process {pid} does not end")
+    wait_until(lambda: not _lives(pid), f"process {pid} ends", seconds)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
