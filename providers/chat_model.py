@@ -24,7 +24,7 @@ from providers.faults import from_object
 from providers.finished import message_of
 from providers.history import HistoryEncoder
 from providers.raised import from_exception
-from providers.retry import Retries, given_up
+from providers.retry import Retries, with_retries
 from providers.windows import reserve_of, window_of
 
 IDLE: Final = 120.0
@@ -99,24 +99,34 @@ class ChatModelHandle:
             "max_tokens": max_tokens,
             "options": dict(options or {}),
         }
-        tries = 0
-        while True:
-            tries += 1
-            reader = _Reader(message_id, sink)
-            try:
-                return await self._once(request, reader)
-            except errors.ProviderError as error:
-                error.partial_text, error.partial_thinking = reader.turn.text, reader.turn.thinking
-                seen = sink is not None and bool(error.partial_text or error.partial_thinking)
-                wait = None if seen else self.retries.wait(error, tries)
-                if wait is None:
-                    error.details.setdefault("model", self.name)
-                    raise given_up(error, tries) from error.__cause__
-            await self._clock.sleep(wait)
+        return await with_retries(
+            lambda: self._once(request, _Reader(message_id, sink)),
+            self.retries,
+            self._clock,
+            model=self.name,
+            is_watched=sink is not None,
+        )
 
     # Helpers ----------------------------------------------------------------------------
 
     async def _once(self, request: dict[str, Any], reader: _Reader) -> AIMessage:
+        try:
+            await self._named_faults(request, reader)
+        except errors.ProviderError as error:
+            error.partial_text, error.partial_thinking = reader.turn.text, reader.turn.thinking
+            raise
+        payload: dict[str, Any] = {
+            "model": self.name,
+            "messages": self._encoder.encode(request["messages"]),
+            "tools": request["tools"],
+            "max_tokens": request["max_tokens"],
+        }
+        message = message_of(reader.turn, reader.turn.id, payload, self.provider)
+        message.id = reader.message_id
+        return message
+
+    async def _named_faults(self, request: dict[str, Any], reader: _Reader) -> None:
+        """Read the answer to its end; whatever goes wrong gets its name."""
         try:
             await self._read(request, reader)
         except StreamFailure as failure:
@@ -130,15 +140,6 @@ class ChatModelHandle:
             raise self._named(error) from error
         except BaseException as error:  # boundary: a model of an extension may raise anything
             raise self._named(error) from error
-        payload: dict[str, Any] = {
-            "model": self.name,
-            "messages": self._encoder.encode(request["messages"]),
-            "tools": request["tools"],
-            "max_tokens": request["max_tokens"],
-        }
-        message = message_of(reader.turn, reader.turn.id, payload, self.provider)
-        message.id = reader.message_id
-        return message
 
     async def _read(self, request: dict[str, Any], reader: _Reader) -> None:
         """Read the answer to its end, or raise."""

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core import errors
 from core.ports import TokenSink
 from providers.assembly import Kind
 from providers.connection import Connection
-from providers.retry import Retries, given_up
+from providers.retry import Retries, with_retries
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -62,18 +61,13 @@ class WireHandle:
             fields["tools"] = list(tools)
         if max_tokens:
             fields["max_tokens"] = max_tokens
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                return await self._once(model, messages, (message_id, sink), fields)
-            except errors.ProviderError as error:
-                seen = sink is not None and bool(error.partial_text or error.partial_thinking)
-                wait = None if seen else self.retries.wait(error, tries)
-                if wait is None:
-                    error.details.setdefault("model", self.name)
-                    raise given_up(error, tries) from error.__cause__
-            await self.connection.clock.sleep(wait)
+        return await with_retries(
+            lambda: self._once(model, messages, (message_id, sink), fields),
+            self.retries,
+            self.connection.clock,
+            model=self.name,
+            is_watched=sink is not None,
+        )
 
     async def langchain(self) -> WireChatModel:
         """Return the LangChain model; the first time its library is imported in a thread."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from core import errors
+from core.clock import Clock
+
+T = TypeVar("T")
 
 FIRST: Final = 0.5
 """Seconds before the second try; doubled for each further one."""
@@ -41,7 +45,41 @@ class Retries:
         return error.retry_after + spread / 2
 
 
-def given_up(error: errors.ProviderError, tries: int) -> errors.ProviderError:
+async def with_retries(
+    attempt: Callable[[], Awaitable[T]],
+    retries: Retries,
+    clock: Clock,
+    *,
+    model: str,
+    is_watched: bool,
+) -> T:
+    """Ask until there is an answer, nothing more to try, or somebody has seen text of it.
+
+    Args:
+        attempt: asks once.
+        retries: the policy.
+        clock: for the waits between.
+        model: its name, for the error.
+        is_watched: whether text is shown as it comes; what was shown cannot be asked for anew.
+
+    Raises:
+        ProviderError: the last try's, complete.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            return await attempt()
+        except errors.ProviderError as error:
+            seen = is_watched and bool(error.partial_text or error.partial_thinking)
+            wait = None if seen else retries.wait(error, tries)
+            if wait is None:
+                error.details.setdefault("model", model)
+                raise _given_up(error, tries) from error.__cause__
+        await clock.sleep(wait)
+
+
+def _given_up(error: errors.ProviderError, tries: int) -> errors.ProviderError:
     """Complete the message of an error that ends the call."""
     if error.retryable and error.retry_after is not None:
         error.message += f"; try again after {error.retry_after:.0f} s"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from langgraph.channels import BinaryOperatorAggregate, LastValue, UntrackedValue
+from langgraph.channels.base import BaseChannel
 from langgraph.errors import EmptyChannelError
 
 from core.log import get_logger
@@ -26,17 +27,10 @@ _NOTHING: Final[Any] = LastValue(object).value
 _log = get_logger(__name__)
 
 
-class BoxedValue(LastValue[Any]):
-    """Keeps the last value, in a box while it is stored.
-
-    Of several that calls side by side write in one step, the later one stands.
-    """
+class _Boxed(BaseChannel[Any, Any, Any]):
+    """Puts the value of the channel behind it in a box while it is stored."""
 
     __slots__ = ()
-
-    def update(self, values: Sequence[Any]) -> bool:
-        """Take what a step wrote."""
-        return super().update(values[-1:])
 
     def get(self) -> Any:
         """Return the value as the type that is declared."""
@@ -52,7 +46,20 @@ class BoxedValue(LastValue[Any]):
         return [value] if self.is_available() else value
 
 
-class BoxedAggregate(BinaryOperatorAggregate[Any]):
+class BoxedValue(_Boxed, LastValue[Any]):
+    """Keeps the last value, in a box while it is stored.
+
+    Of several that calls side by side write in one step, the later one stands.
+    """
+
+    __slots__ = ()
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Take what a step wrote."""
+        return super().update(values[-1:])
+
+
+class BoxedAggregate(_Boxed, BinaryOperatorAggregate[Any]):
     """Joins values by an operator, in a box while they are stored."""
 
     __slots__ = ()
@@ -70,19 +77,6 @@ class BoxedAggregate(BinaryOperatorAggregate[Any]):
             _log.exception("the state of a middleware could not be joined", extra=_named(self))
             self.value = before
             return False
-
-    def get(self) -> Any:
-        """Return the value as the type that is declared."""
-        return _built(self, super().get())
-
-    def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return the channel with a stored value."""
-        return super().from_checkpoint(_opened(checkpoint))
-
-    def checkpoint(self) -> Any:
-        """Return what is stored."""
-        value = super().checkpoint()
-        return [value] if self.is_available() else value
 
 
 class RunValue(UntrackedValue[Any]):

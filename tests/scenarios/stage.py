@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from core.ids import new_id
 from tests.support.app import Reply, Served, chat, in_background, provider_settings, resume
+from tests.support.extension_folders import add, forgotten
 from tests.support.postgres import execute, with_database
 from tests.support.scripted_server import ScriptedServer, Seen
 from tests.support.scripted_turns import say
@@ -35,6 +37,31 @@ def fresh_database(postgres: str) -> Iterator[str]:
     )
     yield with_database(postgres, name)
     execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def house_of(
+    extension: ModuleType, postgres: str, provider: ScriptedServer, **more: Any
+) -> Iterator[Served]:
+    """Serve the product with one more extension, loaded from a folder as a user's own are.
+
+    Args:
+        extension: a module `<name>_extension` whose text becomes the extension `<name>`.
+        postgres: where databases are made.
+        provider: the model.
+        more: further settings.
+    """
+    name = extension.__name__.rpartition(".")[2].removesuffix("_extension")
+    folder = Path(tempfile.mkdtemp(prefix=f"gw-{name}-"))
+    add(folder / "ext", name, Path(str(extension.__file__)).read_text(encoding="utf-8"))
+    settings = provider_settings(provider.base_url) | {"openai_max_retries": 0, **more}
+    with (
+        forgotten(),
+        fresh_database(postgres) as url,
+        in_background(url, folder, gw_extensions_path=str(folder / "ext"), **settings) as served,
+    ):
+        yield served
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass

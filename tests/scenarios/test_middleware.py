@@ -45,6 +45,19 @@ def wrapped(folder: Path, code: str) -> dict[str, str]:
     return {"gw_extensions_path": str(folder)}
 
 
+def counter(more: str = "") -> str:
+    """Return an extension with an agent that may call one tool in a run."""
+    return f"""
+def setup(registry):
+    registry.register_agent("counter", "Counts.", "Count.", [double])
+    registry.register_middleware(
+        "limit",
+        lambda services: ready.ToolCallLimitMiddleware(run_limit=1, {more}),
+        targets=["counter"],
+    )
+"""
+
+
 @pytest.mark.req("EXT-07", "MODEL-02")
 async def test_model_retry_asks_again_and_the_answer_is_shown_once(
     open_served: Opener, scripted: ScriptedServer, folder: Path
@@ -105,18 +118,7 @@ def setup(registry):
 async def test_a_tool_call_limit_ends_the_run_with_an_answer(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    settings = wrapped(
-        folder,
-        """
-def setup(registry):
-    registry.register_agent("counter", "Counts.", "Count.", [double])
-    registry.register_middleware(
-        "limit",
-        lambda services: ready.ToolCallLimitMiddleware(run_limit=1, exit_behavior="end"),
-        targets=["counter"],
-    )
-""",
-    )
+    settings = wrapped(folder, counter('exit_behavior="end"'))
     scripted.on("count", call("double", {"number": 1}), call("double", {"number": 2}))
     async with open_served(**settings) as served:
         reply = await served.chat("count", agent="counter")
@@ -135,16 +137,7 @@ def setup(registry):
 async def test_a_turn_whose_calls_a_middleware_answered_all_goes_back_to_the_model(
     open_served: Opener, scripted: ScriptedServer, folder: Path
 ) -> None:
-    settings = wrapped(
-        folder,
-        """
-def setup(registry):
-    registry.register_agent("counter", "Counts.", "Count.", [double])
-    registry.register_middleware(
-        "limit", lambda services: ready.ToolCallLimitMiddleware(run_limit=1), targets=["counter"]
-    )
-""",
-    )
+    settings = wrapped(folder, counter())
     one, two = call("double", {"number": 1}), call("double", {"number": 2})
     scripted.on("count", one, two, say("One is enough."))
     async with open_served(**settings) as served:

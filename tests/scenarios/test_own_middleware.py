@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.scenarios.stage import Stage, fresh_database
+from tests.scenarios.stage import Stage, house_of
 from tests.scenarios.whole import history, results, shown, texts, types
-from tests.support import middleware_extension
-from tests.support.app import Served, eventually, frames_of, in_background, provider_settings
-from tests.support.extension_folders import add, forgotten
+from tests.support import own_extension
+from tests.support.app import Served, eventually, frames_of
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import call, error, say
 
@@ -22,22 +18,8 @@ from tests.support.scripted_turns import call, error, say
 @pytest.fixture(scope="module")
 def house(postgres: str, provider: ScriptedServer) -> Iterator[Served]:
     """One product with an agent for each middleware."""
-    folder = Path(tempfile.mkdtemp(prefix="gw-middleware-"))
-    add(folder / "ext", "own", Path(middleware_extension.__file__).read_text(encoding="utf-8"))
-    settings = provider_settings(provider.base_url) | {"openai_max_retries": 0}
-    with (
-        forgotten(),
-        fresh_database(postgres) as url,
-        in_background(
-            url,
-            folder,
-            hitl_tools="calculate,brought",
-            gw_extensions_path=str(folder / "ext"),
-            **settings,
-        ) as served,
-    ):
+    with house_of(own_extension, postgres, provider, hitl_tools="calculate,brought") as served:
         yield served
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def checkpoints(served: Served, session_id: str) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.scenarios.stage import Stage, fresh_database
+from tests.scenarios.stage import Stage, house_of
 from tests.scenarios.whole import card, history, results, shown, texts
 from tests.support import ready_extension
-from tests.support.app import Reply, Served, in_background, provider_settings
-from tests.support.extension_folders import add, forgotten
+from tests.support.app import Reply, Served
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import call, calls, error, say
 
@@ -26,16 +22,8 @@ MAIL = ready_extension.MAIL
 @pytest.fixture(scope="module")
 def house(postgres: str, provider: ScriptedServer) -> Iterator[Served]:
     """One product with an agent for each middleware."""
-    folder = Path(tempfile.mkdtemp(prefix="gw-ready-"))
-    add(folder / "ext", "ready", Path(ready_extension.__file__).read_text(encoding="utf-8"))
-    settings = provider_settings(provider.base_url) | {"openai_max_retries": 0}
-    with (
-        forgotten(),
-        fresh_database(postgres) as url,
-        in_background(url, folder, gw_extensions_path=str(folder / "ext"), **settings) as served,
-    ):
+    with house_of(ready_extension, postgres, provider) as served:
         yield served
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def tries() -> dict[str, int]:
