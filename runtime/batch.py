@@ -30,7 +30,7 @@ from runtime.batch_progress import Progress
 from runtime.commands import ChatCommand, ResumeCommand
 from runtime.engine import patiently
 from runtime.execution import build_execution, let_in
-from runtime.naming import nearest
+from runtime.naming import known_or_none, nearest
 from runtime.results import ExecutionResult, read_result
 from runtime.script import RuntimeEnvironment, current
 
@@ -319,19 +319,13 @@ def _places(environment: RuntimeEnvironment, concurrency: int | None) -> int:
 def _check_names(environment: RuntimeEnvironment, items: Sequence[BatchItem]) -> None:
     """Refuse agents and models that there are not, before anything begins."""
     opened = environment.opened
-    agents = opened.assembly.agents
+    known = {"agent": opened.assembly.agents, "model": opened.models.names()}
     faults = [
-        f"the item {str(item.key)[:60]!r} asks for the agent {item.agent!r}, which there is not. "
-        f"{nearest(item.agent, agents)}".rstrip()
+        f"{item.called} asks for the {what} {wanted!r}, which there is not. "
+        f"{nearest(wanted, names)}{known_or_none(names, f'{what}s')}"
+        for what, names in known.items()
         for item in items
-        if item.agent is not None and item.agent not in agents
-    ]
-    models = opened.models.names()
-    faults += [
-        f"the item {str(item.key)[:60]!r} asks for the model {item.model!r}, which there is not. "
-        f"{nearest(item.model, models)}".rstrip()
-        for item in items
-        if item.model is not None and item.model not in models
+        if (wanted := getattr(item, what)) is not None and wanted not in names
     ]
     if faults:
         raise Invalid(listing(faults))

@@ -43,6 +43,22 @@ class BatchItem:
         text = json.dumps(asked, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
+    @property
+    def called(self) -> str:
+        """What people know it by: its own key, or how its message begins."""
+        if self.key is not None and self.key != self._made_key:
+            return f"the item {self.key[:60]!r}"
+        return f"the item with the message {self.message[:60]!r}"
+
+    @property
+    def with_key(self) -> BatchItem:
+        """This item, with a key made of the other fields where it has none."""
+        return self if self.key is not None else replace(self, key=self._made_key)
+
+    @property
+    def _made_key(self) -> str:
+        return self.digest[:24]
+
     def request_id(self, name: str) -> str:
         """Return the request key that stands for this item in the batch of that name."""
         text = json.dumps([name, self.key], ensure_ascii=True)
@@ -128,7 +144,8 @@ def _parsed(line: bytes) -> Any:
     except RecursionError:
         return _Bad("is nested too deeply.")
     except ValueError as error:
-        return _Bad(f"is no JSON: {error}.")
+        cure = 'Write "a message" in quotes, or an object: {"message": "…"}'
+        return _Bad(f"is no JSON ({error}). {cure}.")
 
 
 def _fields(item: BatchItem) -> dict[str, str | None]:
@@ -165,7 +182,7 @@ def _item(
         return None
     texts = {name: clean(one) for name, one in (_without_none(defaults) | said).items()}
     item = BatchItem(**texts)
-    return item if item.key is not None else replace(item, key=item.digest[:24])
+    return item.with_key
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

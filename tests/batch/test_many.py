@@ -103,6 +103,11 @@ async def test_lines_that_a_kill_kept_from_the_file_are_added_by_the_next_start(
         ([{"message": "a", "mode": "x"}], "plan or full"),
         ([{"message": "a", "agent": "assistent"}], "Did you mean 'assistant'"),
         ([{"message": "a", "model": "other"}], "the model 'other'"),
+        (
+            [{"message": "a", "agent": "nobody"}],
+            "the item with the message 'a' asks for the agent 'nobody'.*Known agents: .*assistant",
+        ),
+        ([{"message": "a", "key": "k", "agent": "nobody"}], "the item 'k' asks for"),
         ([None], "neither a text nor an object"),
     ],
 )
