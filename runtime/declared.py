@@ -1,4 +1,4 @@
-"""What extensions say of an agent besides its name and its tools: texts, switches, numbers."""
+"""What extensions say of an agent besides its name and its tools, checked."""
 
 from __future__ import annotations
 
@@ -6,31 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from core.declared import check_switch, texts
 from core.errors import Fault
-from core.text import clean
 
 MOST_PARALLEL: Final = 64
 """Calls of one turn that an agent may carry out side by side."""
-
-
-def texts(given: Mapping[str, object], place: str, faults: list[Fault]) -> dict[str, str]:
-    """Return these values as text that can be stored and sent, and note what is none."""
-    found: dict[str, str] = {}
-    for name, value in given.items():
-        if isinstance(value, str):
-            found[name] = clean(value)
-        else:
-            found[name] = ""
-            what = f"{name} is {type(value).__name__}, not text."
-            faults.append(Fault(place, what, f"Write {name}='…'."))
-    return found
-
-
-def check_switch(value: object, name: str, place: str, faults: list[Fault]) -> None:
-    """Note what is neither yes nor no."""
-    if not isinstance(value, bool):
-        what = f"{name} is {type(value).__name__}, not yes or no."
-        faults.append(Fault(place, what, f"Write {name}=True or {name}=False."))
 
 
 def checked_options(options: dict[str, Any], place: str, faults: list[Fault]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def _check_kinds(offered: Iterable[ToolDeclaration], faults: list[Fault]) -> Non
         if isinstance(declared, Mapping):
             known = cast("Mapping[str, object]", declared)
         kind = known.get("kind")
-        if kind == DELEGATE and said.function is not delegate:
+        if isinstance(kind, str) and kind == DELEGATE and said.function is not delegate:
             what = f"A tool says kind={DELEGATE!r}, which only the built-in one is."
             name = getattr(said.function, "__name__", "?")
             faults.append(Fault(f"{said.where}: {name}", what, "Leave kind out."))

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from core.declared import check_switch
 from core.errors import ConfigError, Fault, ServiceMissing
 from core.masking import mask
 from core.registry import Assembly, MiddlewareDeclaration, MiddlewareSpec, Registry
 from core.tooling import AgentSpec, ToolSpec
-from runtime.declared import check_switch
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
 from runtime.ordering import arranged
 from runtime.wiring import check_required

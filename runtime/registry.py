@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from core.context import Limits
+from core.declared import texts
 from core.errors import ConfigError, Fault
 from core.registry import BUILT_IN, AgentDeclaration, Assembly, Registry, ToolDeclaration
 from core.tooling import DECLARATION, AgentSpec, ToolSpec
 from runtime.brought import brought_by, policies_in
-from runtime.declared import checked_options, texts
+from runtime.declared import checked_options
 from runtime.delegates import with_delegate, with_delegates
 from runtime.middleware import middleware_of, tried
 from runtime.naming import ALLOWED, known_or_none, listed, nearest, well_formed
@@ -265,4 +266,6 @@ def _references(
 def _declared_name(function: Callable[..., Any]) -> str:
     said = getattr(function, DECLARATION, None)
     name = cast("Mapping[str, Any]", said).get("name") if isinstance(said, Mapping) else None
-    return str(name or getattr(function, "__name__", function))
+    if isinstance(name, str) and name:
+        return name
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from core.declared import texts
 from core.errors import Fault
 from core.masking import mask
 from core.registry import SubgraphDeclaration
 from core.tooling import AgentSpec
-from runtime.declared import texts
 from runtime.naming import ALLOWED, well_formed
 from tools.input_shape import shape_of
 

@@ -8,7 +8,6 @@ import json
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,12 @@ from pydantic.errors import PydanticUserError
 
 from core.errors import Fault, ToolArgumentsInvalid
 from core.text import unfit
-from core.tooling import DECLARATION, ToolContext, ToolDeclaration, ToolSpec
+from core.tooling import ToolContext, ToolDeclaration, ToolSpec
 from tools import docstring
+from tools.declared import declaration_of
 from tools.threads import in_thread
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_SIDE_EFFECTS = ("none", "write", "external")
-_DECISIONS = ("approve", "edit", "reject", "respond")
-_KINDS = ("plain", "question", "plan", "delegate")
-
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
@@ -41,7 +37,7 @@ def resolve(function: Callable[..., Any], where: str) -> tuple[ToolSpec | None, 
     """
     place = f"{where}: {_located(function, where)}"
     faults: list[Fault] = []
-    declaration = _declaration(function, place, faults)
+    declaration = declaration_of(function, place, faults)
     name = declaration.name or getattr(function, "__name__", "?")
     if not _NAME.match(name):
         faults.append(
@@ -102,40 +98,6 @@ def _located(function: Callable[..., Any], where: str) -> str:
     known = f"{file.parent.name}/{file.name}"
     line = f"line {code.co_firstlineno}"
     return f"{name} ({line})" if where.endswith(known) else f"{name} ({known}, {line})"
-
-
-def _declaration(function: Callable[..., Any], place: str, faults: list[Fault]) -> ToolDeclaration:
-    said = getattr(function, DECLARATION, None)
-    if not isinstance(said, Mapping):
-        faults.append(
-            Fault(place, "This function is not declared as a tool.", "Put @define_tool on it.")
-        )
-        return ToolDeclaration()
-    known = {item.name for item in fields(ToolDeclaration)}
-    faults.extend(
-        Fault(place, f"define_tool has no option {option!r}.", f"Known: {sorted(known)}.")
-        for option in sorted(set(said) - known)
-    )
-    declaration = ToolDeclaration(**{key: said[key] for key in said if key in known})
-    _check_values(declaration, place, faults)
-    return declaration
-
-
-def _check_values(declaration: ToolDeclaration, place: str, faults: list[Fault]) -> None:
-    if declaration.side_effect not in _SIDE_EFFECTS:
-        what = f"side_effect={declaration.side_effect!r} is not known."
-        faults.append(Fault(place, what, f"Use one of {_SIDE_EFFECTS}."))
-    if declaration.kind not in _KINDS:
-        faults.append(
-            Fault(place, f"kind={declaration.kind!r} is not known.", f"Use one of {_KINDS}.")
-        )
-    decisions = declaration.allowed_decisions
-    if isinstance(decisions, str) or not decisions or set(decisions) - set(_DECISIONS):
-        what = f"allowed_decisions={decisions!r} is not a choice of decisions."
-        faults.append(Fault(place, what, f"Choose from {_DECISIONS}."))
-    limit = declaration.timeout
-    if limit is not None and (not isinstance(limit, int | float) or limit <= 0):
-        faults.append(Fault(place, f"timeout={limit!r} is not a time.", "Give seconds above 0."))
 
 
 def _shape(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError, Fault
 from core.registry import Registry
 from core.settings import Settings
+from core.tooling import ToolDeclaration, define_tool
 from runtime.agents import Agents
 from runtime.composing import composed
 from runtime.services import Services
@@ -161,3 +163,29 @@ def test_a_door_takes_anything_and_the_start_tells_what_is_wrong(door: str, odd:
         for fault in faults:
             str(fault.where).encode()
             fault.what.encode()
+
+
+@pytest.mark.req("EXT-03", "EXT-05")
+@pytest.mark.parametrize("option", [one.name for one in dataclasses.fields(ToolDeclaration)])
+@pytest.mark.parametrize("odd", ODD)
+def test_whatever_define_tool_is_given_is_a_fault_or_does_no_harm(option: str, odd: str):
+    def looked_up(text: str) -> str:
+        """Look it up."""
+        return text
+
+    registry = Registry(where="acme/extension.py", extension="acme")
+    tool = define_tool(**{option: ODD[odd]()})(looked_up)
+    registry.register_tool(tool)
+    registry.register_agent("assistant", tools=[tool])
+    faults, shown = started(registry)
+    shown.encode()
+    assert all("acme/extension.py" in fault.where and fault.cure for fault in faults)
+    if option not in ("name", "group", "label", "summary"):
+        fitting = {"timeout": ("none", "number")}.get(option, ())
+        assert bool(faults) is (odd not in fitting)
+    elif odd not in ("none", "empty", "text", "surrogate"):
+        assert [fault.what for fault in faults] == [f"{option} is {_kind(odd)}, not text."]
+
+
+def _kind(odd: str) -> str:
+    return type(ODD[odd]()).__name__
