@@ -235,7 +235,7 @@ class _Batch:
         command = self._command(item, instead_of)
         while True:
             try:
-                async with self._opened.seats:
+                async with self._opened.seats.one():
                     admitted = await let_in(self._environment, self._principal, command)
                     return await build_execution(admitted).run()
             except DuplicateRequest as known:

@@ -18,6 +18,7 @@ from core.records import RunRecord
 from core.types import RunStatus
 from runtime.engine import Stop, patiently
 from runtime.environment import Runtime
+from runtime.seats import Seats
 from storage.database import Database
 
 LOOK = 2.0
@@ -34,9 +35,7 @@ log = get_logger(__name__)
 class Carrier:
     """The runs that this script sees through."""
 
-    def __init__(
-        self, database: Database, runtime: Runtime, clock: Clock, seats: asyncio.Semaphore
-    ) -> None:
+    def __init__(self, database: Database, runtime: Runtime, clock: Clock, seats: Seats) -> None:
         self._database, self._clock, self._seats = database, clock, seats
         self._hub, self._engine = runtime.hub, runtime.engine
         self._claims, self._recovery = runtime.claims, runtime.recovery
@@ -135,7 +134,7 @@ class Carrier:
             log.error("a run could not be seen through", exc_info=error)
 
     async def _mended(self, run: RunRecord) -> RunRecord:
-        async with self._seats:
+        async with self._seats.one():
             return await self._through(run.id, await self._mend(run))
 
     async def _through(self, run_id: str, held: RunRecord | None) -> RunRecord:

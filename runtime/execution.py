@@ -242,7 +242,7 @@ async def execute(**asked: Unpack[Asked]) -> ExecutionResult:
         GraphwrightError: the message was not let in; `admit` says which there are.
     """
     environment = current()
-    async with environment.opened.seats:
+    async with environment.opened.seats.one():
         return await build_execution(await admit(**asked)).run()
 
 

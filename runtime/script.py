@@ -34,6 +34,7 @@ from runtime.composing import composed, file_stores, registered
 from runtime.environment import Runtime
 from runtime.naming import nearest
 from runtime.preload import graphs_loaded
+from runtime.seats import Seats
 from storage.database import Database
 from storage.migrate import migrate
 
@@ -56,8 +57,8 @@ class Opened:
     assembly: Assembly
     models: ModelRegistry
     concurrency: int
-    seats: asyncio.Semaphore
-    """One for each run that `execute` may have under way, `concurrency` in all."""
+    seats: Seats
+    """For the runs that `execute` may have under way, `concurrency` in all."""
     loop: asyncio.AbstractEventLoop
 
 
@@ -207,7 +208,7 @@ class RuntimeEnvironment:
         stores = file_stores(settings)
         runtime = Runtime(settings, database, models, assembly, stores, clock, kind="script")
         places = self._concurrency or settings.worker_concurrency
-        seats = asyncio.Semaphore(places)
+        seats = Seats(places)
         carrier = Carrier(database, runtime, clock, seats)
         opened = Opened(
             settings=settings,
