@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 import pytest
@@ -33,6 +34,13 @@ async def until(ground: Ground, submitted: Submitted, kind: str) -> None:
             if event.type == kind:
                 return
     raise AssertionError(f"the run ended without {kind}")
+
+
+def stored(bench: Bench) -> dict[str, list[Any]]:
+    """Return what there is of all runs: rows by table, and how far their events go."""
+    tables = ("run_events", "messages", "tool_results", "checkpoints", "checkpoint_writes")
+    counts = {name: execute(bench.url, f"SELECT count(*) FROM {name}") for name in tables}
+    return counts | {"runs": execute(bench.url, "SELECT last_seq, status FROM runs")}
 
 
 @pytest.mark.req("EXEC-33", "P1")
@@ -183,6 +191,28 @@ async def test_a_process_that_lost_a_run_writes_nothing_more(bench: Bench):
     # Its worker may have taken the run up again itself; either way nothing is left to say.
     await asyncio.wait_for(asyncio.gather(*first.environment.worker._shifts), 5)
     assert text_of(await second.read(submitted)) == "fresh"
+
+
+@pytest.mark.req("EXEC-34", "P4")
+async def test_a_drive_whose_run_another_process_has_stops_at_once_and_writes_nothing(
+    bench: Bench,
+):
+    ground = await bench.open()
+    gate = Gate()
+    bench.scripted.play(hold(say("stale text", size=2), gate, after=2))
+    submitted = await ground.submit("work")
+    await until(ground, submitted, "token")
+    taken = "UPDATE runs SET owner_id = 'another', attempt = attempt + 1 WHERE id = %s"
+    execute(bench.url, taken, (submitted.run_id,))
+    before = stored(bench)
+    await ground.environment.strays.look()
+    # The model still holds its tongue: nothing but the look can have ended the drive.
+    await asyncio.wait_for(asyncio.gather(*ground.environment.worker._shifts), 5)
+    assert ground.environment.engine.active == {}
+    assert stored(bench) == before
+    run = await ground.runs.get(ground.ann, submitted.run_id)
+    assert (run.status, run.owner_id) == (RunStatus.RUNNING, "another")
+    gate.open()
 
 
 @pytest.mark.req("EXEC-39", "D02")
