@@ -17,6 +17,9 @@ from runtime.naming import nearest
 KEY_LENGTH: Final = 200
 """Characters of a key."""
 
+MADE_KEY: Final = 24
+"""Characters of a key that is made from the other fields."""
+
 SHOWN: Final = 50
 """Faults that are listed; the others are counted."""
 
@@ -57,7 +60,7 @@ class BatchItem:
 
     @property
     def _made_key(self) -> str:
-        return self.digest[:24]
+        return self.digest[:MADE_KEY]
 
     def request_id(self, name: str) -> str:
         """Return the request key that stands for this item in the batch of that name."""
@@ -78,6 +81,9 @@ def items_of(given: Iterable[Any], defaults: Mapping[str, str | None]) -> list[B
     Raises:
         Invalid: with every fault; nothing was begun.
     """
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
+        kind = type(cast("object", given)).__name__
+        raise Invalid(f"items is {kind}, not a list of items. Write [one, two].")
     return checked([(f"item {at}", one) for at, one in enumerate(given, start=1)], defaults)
 
 
@@ -112,7 +118,7 @@ def checked(
             first[key] = place
             items.append(item)
     if not given:
-        faults.append("there is nothing to do.")
+        faults.append("there is nothing to do: give one item or more.")
     if faults:
         raise Invalid(listing(faults), details={"faults": faults[:SHOWN], "all": len(faults)})
     return items
@@ -129,6 +135,9 @@ def listing(faults: Sequence[str]) -> str:
 # Helpers ----------------------------------------------------------------------------------
 
 
+_FORM: Final = 'Write "a text" or {"message": "…"}, each on one line.'
+
+
 @dataclass(frozen=True, slots=True)
 class _Bad:
     """A line that is no JSON, and why."""
@@ -140,12 +149,13 @@ def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line.decode())
     except UnicodeDecodeError:
-        return _Bad("is not UTF-8.")
+        return _Bad("is not UTF-8: save the file as UTF-8.")
     except RecursionError:
         return _Bad("is nested too deeply.")
+    except json.JSONDecodeError as error:
+        return _Bad(f"is no JSON (column {error.colno}: {error.msg}). {_FORM}")
     except ValueError as error:
-        cure = 'Write "a message" in quotes, or an object: {"message": "…"}'
-        return _Bad(f"is no JSON ({error}). {cure}.")
+        return _Bad(f"is no JSON ({error}). {_FORM}")
 
 
 def _fields(item: BatchItem) -> dict[str, str | None]:
@@ -169,7 +179,8 @@ def _item(
         faults.append(f"{place} {value.why}")
         return None
     if not isinstance(value, Mapping):
-        faults.append(f"{place} is neither a text nor an object with a message.")
+        one = " Write each of the list as an item of its own." if isinstance(value, list) else ""
+        faults.append(f"{place} is neither a text nor an object with a message.{one}")
         return None
     said = {str(name): one for name, one in cast("Mapping[Any, Any]", value).items()
             if one is not None}  # fmt: skip
@@ -207,7 +218,7 @@ def _faults(said: Mapping[str, Any]) -> list[str]:
     if "key" in said and not (said["key"].strip() and len(said["key"]) <= KEY_LENGTH):
         faults.append(f"a key has 1 to {KEY_LENGTH} characters.")
     if "session_id" in said and not is_uuid(said["session_id"]):
-        faults.append("session_id is the id of a session.")
+        faults.append("session_id is no id of a session; leave it out for a new one.")
     if said.get("mode", "full") not in _MODES:
         faults.append("mode must be plan or full.")
     return faults

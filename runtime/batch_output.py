@@ -89,7 +89,8 @@ class ResultsFile:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
-            raise Invalid(f"{path} cannot be opened: {error.strerror}.") from error
+            said = f"{path} cannot be opened for the results: {error.strerror}. Name another file."
+            raise Invalid(said) from error
         try:
             opened = cls(path, descriptor)
             if opened._regular:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from core import faults
 from core.clock import Clock
@@ -66,12 +67,14 @@ async def database_url(settings: Settings, clock: Clock) -> AsyncGenerator[str]:
     """Give the address of a running database: `DATABASE_URL`, or the data folder's own cluster.
 
     Raises:
+        ConfigError: the data folder is no folder.
         Unavailable: the cluster cannot be started; the message says what to do.
     """
     url = settings.database_url.get_secret_value()
     if url:
         yield url
         return
+    _check_folder(settings.data_dir)
     cluster = await EmbeddedPostgres.start(settings.data_dir, say=log.info, clock=clock)
     learn(cluster.url)
     keeper = asyncio.create_task(cluster.keep(say=log.warning), name="embedded PostgreSQL")
@@ -98,3 +101,11 @@ async def database_at(url: str, settings: Settings) -> AsyncGenerator[Database]:
         yield database
     finally:
         await database.close()
+
+
+def _check_folder(place: Path) -> None:
+    if place.exists() and not place.is_dir():
+        what = f"{place} is a file; the database and the files of users need a folder."
+        raise ConfigError(
+            [Fault("GW_DATA_DIR", what, "Name a folder, or one that is not there yet.")]
+        )

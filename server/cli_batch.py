@@ -101,7 +101,8 @@ def _read(inputs: Path, out: Path) -> bytes:
 def _summary(report: BatchReport) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in sorted(report.counts.items()))
     before = f" ({report.skipped} done before)" if report.skipped else ""
-    lines = [f"{len(report.results)} items: {counts}{before}, {report.seconds:.1f} s"]
+    items = "1 item" if len(report.results) == 1 else f"{len(report.results)} items"
+    lines = [f"{items}: {counts}{before}, {report.seconds:.1f} s"]
     if report.counts["failed"] or report.counts["interrupted"]:
         lines.append("--retry-failed does the failed ones again.")
     if report.counts["waiting_input"]:

@@ -109,12 +109,21 @@ async def test_lines_that_a_kill_kept_from_the_file_are_added_by_the_next_start(
         ),
         ([{"message": "a", "key": "k", "agent": "nobody"}], "the item 'k' asks for"),
         ([None], "neither a text nor an object"),
+        ([["a"]], "Write each of the list as an item of its own"),
     ],
 )
 async def test_wrong_items_are_told_before_anything_begins(desk: Desk, items: Any, said: str):
     async with desk.environment(prewarm=False):
         with pytest.raises(Invalid, match=said):
             await many(["good", *items] if items else [])
+    assert desk.count("FROM runs") == 0
+
+
+@pytest.mark.parametrize("items", ["good", b"good", {"message": "good"}, 7, None])
+async def test_what_is_no_list_of_items_is_told(desk: Desk, items: Any):
+    async with desk.environment(prewarm=False):
+        with pytest.raises(Invalid, match="not a list of items"):
+            await many(items)
     assert desk.count("FROM runs") == 0
 
 

@@ -59,7 +59,20 @@ def test_all_bad_lines_are_told_together_before_anything_starts(tmp_path: Path):
     ]  # fmt: skip
     assert "line 7 is the same as line 1" in ended.stderr
     assert "Did you mean 'message'" in ended.stderr
+    # A line is named by one number only, and how it is to be is said.
+    assert "line 3 is no JSON (column 13: " in ended.stderr
+    assert 'Write "a text" or {"message": "…"}, each on one line.' in ended.stderr
+    assert "save the file as UTF-8" in ended.stderr
     assert not out.exists()
+
+
+def test_a_data_folder_that_is_a_file_is_told_with_its_setting(tmp_path: Path):
+    path = written(tmp_path / "in.jsonl", '"good"')
+    arguments = (str(path), "--out", str(tmp_path / "out.jsonl"), "--data-dir", str(path))
+    ended = command("batch", *arguments)
+    assert ended.returncode == 3
+    assert "GW_DATA_DIR" in ended.stderr
+    assert "is a file" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -100,6 +113,7 @@ def test_the_end_says_what_came_of_the_items_and_how_to_go_on(
     assert "(2 done before)" in batch(good, "--user", "ann", "--quiet").stderr
     failed = batch(bad)
     assert failed.returncode == 1
+    assert "1 item: 1 failed" in failed.stderr
     assert "--retry-failed" in failed.stderr
     assert batch(bad, "--retry-failed").returncode == 0
     waits = batch(asks)
