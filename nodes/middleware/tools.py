@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -63,7 +63,7 @@ def tool_step(stack: Stack, fields: Fields) -> Step:
         payload: Mapping[str, Any], runtime: Runtime[RunContext], config: RunnableConfig
     ) -> dict[str, Any]:
         """Carry out the call, or say why not; see `nodes.run_tool`."""
-        carrying = _Carrying(stack, config)
+        carrying = _Carrying(stack, fields, config)
         update = await run_by(carrying.carry, payload, runtime)
         known = update["messages"]
         further = written(carrying.further, known, str(known[0].id)) if carrying.further else []
@@ -76,8 +76,9 @@ def tool_step(stack: Stack, fields: Fields) -> Step:
 class _Carrying:
     """One call on its way through the wrappers."""
 
-    def __init__(self, stack: Stack, config: RunnableConfig) -> None:
+    def __init__(self, stack: Stack, fields: Fields, config: RunnableConfig) -> None:
         self._wrappers = stack.at("wrap_tool_call")
+        self._fields = fields
         self._brought = {tool.name: tool for tool in stack.tools}
         self._config = config
         self._first: Given | Exception | None = None
@@ -136,7 +137,7 @@ class _Carrying:
 
             with member.named("wrap_tool_call", lambda one: self._told_of(one) is not None):
                 given = await member.wrapper("wrap_tool_call")(changed, handler)
-                return _checked(given, f"{member.name}.wrap_tool_call")
+                return _checked(given, f"{member.name}.wrap_tool_call", self._fields)
 
         return await layer(0, request)
 
@@ -159,6 +160,7 @@ class _Carrying:
             self._first = await (
                 self._limited(spec, request, execute) if brought else execute(request)
             )
+            _checked(self._first, f"The tool {name}", self._fields)
         except (ToolError, RequestError) as problem:
             self._first = self._as_raised(problem)
             raise self._first from None
@@ -225,16 +227,20 @@ class _Carrying:
             if not isinstance(update, Mapping):
                 continue
             state = dict(cast("Mapping[str, Any]", update))
-            messages = state.pop("messages", None) or []
-            for message in messages if isinstance(messages, list | tuple) else [messages]:
-                if mine is None and getattr(message, "tool_call_id", "") == self._call["id"]:
-                    mine = message
+            messages = _messages_in(state)
+            state.pop("messages", None)
+            for message in messages:
+                if mine is None and self._is_mine(message):
+                    mine = cast("ToolMessage", message)
                 else:
                     self.further.append(message)
             self.state |= state
         if mine is None:
             return failed("A middleware of this agent gave no result for this call.")
         return self._read(mine)
+
+    def _is_mine(self, message: AnyMessage) -> bool:
+        return isinstance(message, ToolMessage) and message.tool_call_id == self._call["id"]
 
     def _read(self, message: ToolMessage) -> Outcome:
         outcome, text = message.artifact, message.text
@@ -249,8 +255,10 @@ class _Carrying:
         return replace(outcome, data=completed(data_in(text)).data)
 
 
-def _checked(given: Any, where: str) -> Any:
+def _checked(given: Any, where: str, fields: Fields) -> Any:
     """Return what a wrapper gave, where it is something that can be taken.
+
+    Here, not when the step ends: the call fails then, and the run goes on.
 
     Raises:
         MiddlewareFailed: it is not.
@@ -263,7 +271,25 @@ def _checked(given: Any, where: str) -> Any:
             raise MiddlewareFailed(
                 f"{where} gave a command that goes somewhere; only its update is taken."
             )
+        update = one.update if isinstance(one, Command) else None
+        if isinstance(update, Mapping):
+            _check_update(where, cast("Mapping[Any, Any]", update), fields)
     return given
+
+
+def _check_update(where: str, update: Mapping[Any, Any], fields: Fields) -> None:
+    state = {name: value for name, value in update.items() if name != "messages"}
+    written_state(where, state, fields)
+    try:
+        _messages_in(update)
+    except (ValueError, NotImplementedError, TypeError) as problem:
+        raise MiddlewareFailed(f"{where} gave messages that are none.") from problem
+
+
+def _messages_in(update: Mapping[Any, Any]) -> list[AnyMessage]:
+    given = update.get("messages") or []
+    listed = given if isinstance(given, list | tuple) else [given]
+    return cast("list[AnyMessage]", convert_to_messages(cast("list[Any]", listed)))
 
 
 def data_in(content: str) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NotRequired
 
 from langchain.agents.middleware import (
     AgentMiddleware,
+    AgentState,
     after_agent,
     after_model,
     before_agent,
@@ -119,7 +121,13 @@ class Raises(AgentMiddleware):
         return await handler(request)
 
 
+class Noted(AgentState):
+    noted: NotRequired[dict]
+
+
 class OddResults(AgentMiddleware):
+    state_schema = Noted
+
     async def awrap_tool_call(self, request, handler):
         call_id, word = request.tool_call["id"], request.tool_call["args"]["text"]
         result = ToolMessage("by command", tool_call_id=call_id)
@@ -129,6 +137,16 @@ class OddResults(AgentMiddleware):
             "dirty": ToolMessage("a\x00b\ud800c", tool_call_id=call_id),
             "blocks": ToolMessage([{"type": "text", "text": "in blocks"}], tool_call_id=call_id),
             "goes": Command(goto="finish"),
+            "our state": Command(update={"messages": [result], "loop": {}}),
+            "no field": Command(update={"messages": [result], "nobody's": 1}),
+            "no plain state": Command(update={"messages": [result], "noted": {"x": object()}}),
+            "no message": Command(update={"messages": [result, object()]}),
+            "as a dict": Command(
+                update={
+                    "messages": [{"role": "tool", "content": "by dict", "tool_call_id": call_id}],
+                    "noted": {"x": 1},
+                }
+            ),
             "command": Command(update={"messages": [result, HumanMessage("beside\x00")]}),
         }
         if word == "exit":
