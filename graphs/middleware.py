@@ -28,12 +28,11 @@ from graphs.routes import (
 )
 from nodes.approve import approve
 from nodes.call_model import call_model
-from nodes.finish import finish
 from nodes.middleware.channels import CLEARED, Fields, RunValue, boxed
 from nodes.middleware.stack import Member, Point, Stack, step_names
 from nodes.middleware.steps import OURS, step
 from nodes.middleware.tools import spec_of, tool_step
-from nodes.middleware.turn import asking, judge, sort
+from nodes.middleware.turn import asking, end, judge, sort
 from nodes.observe import observe
 from nodes.prepare import prepare
 from nodes.review import review
@@ -141,7 +140,7 @@ class _Builder:
         add("approve", approve)
         add("run_tool", tool_step(stack, self._fields) if wrapped else run_tool)
         add("observe", observe)
-        add("finish", finish)
+        add("finish", end)
         if stack.judges:
             add("judge", judge)
         if any("tools" in one.may_jump(point) for point in _ALONE for one in stack.at(point)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -12,6 +12,7 @@ from core.context import RunContext
 from core.errors import ContextOverflow, MiddlewareFailed
 from core.faults import fault
 from nodes.call_model import answered, begin_turn, overflowed, sorted_calls, unanswered
+from nodes.finish import finish
 from nodes.middleware.channels import Fields
 from nodes.middleware.messages import since
 from nodes.middleware.model import CHANGED, Asking, tell
@@ -73,7 +74,7 @@ async def judge(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
                 ctx.emit(begun(call, ctx))
     final = bool(loop["jump"]) and loop["jump"] != "tools"
     open_turn = turns[-1] if turns and not final else None
-    closing = closing_results(messages, _CUT_SHORT) if open_turn is None else _all_but(told)
+    closing = _closed(messages if open_turn is None else _all_but_last(told), ctx)
     decisions = {}
     if open_turn is not None:
         left = [call for call in open_turn.tool_calls if call["id"] not in results]
@@ -85,6 +86,12 @@ async def judge(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
         "loop": loop | {"untold": ""},
         "decisions": decisions,
     }
+
+
+async def end(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """End the run as `finish` does, with a result for each call that a jump left open."""
+    closing = _closed(messages_of(state), runtime.context)
+    return await finish(state) | ({"messages": closing} if closing else {})
 
 
 async def sort(state: State, runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -109,10 +116,22 @@ def _with_calls(turn: AIMessage, asked: AIMessage) -> AIMessage:
     return turn.model_copy(update={"tool_calls": calls})
 
 
-def _all_but(told: list[AIMessage | ToolMessage]) -> list[ToolMessage]:
-    """Return results for open calls of every turn but the last."""
+def _all_but_last(told: Sequence[AIMessage | ToolMessage]) -> Sequence[AnyMessage]:
+    """Return what stands before the last turn."""
     last = max(index for index, one in enumerate(told) if isinstance(one, AIMessage))
-    return closing_results(told[:last], _CUT_SHORT)
+    return told[:last]
+
+
+def _closed(messages: Sequence[AnyMessage], ctx: RunContext) -> list[ToolMessage]:
+    """Return results for calls that are never carried out, and show that these were asked for."""
+    closing = closing_results(messages, _CUT_SHORT)
+    turns = {str(one.id): one for one in messages if isinstance(one, AIMessage)}
+    for result in closing:
+        turn = turns.get(str(result.additional_kwargs.get(TURN)))
+        for call in calls_of(turn) if turn is not None else ():
+            if call["id"] == result.tool_call_id:
+                ctx.emit(begun(call, ctx))
+    return closing
 
 
 def _tell(ctx: RunContext, turn: AIMessage) -> None:
