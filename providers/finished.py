@@ -17,6 +17,9 @@ _TRUNCATED: Final = (
     "truncated: the answer hit the output limit, so nothing of it was carried out."
     " Call again with smaller pieces."
 )
+_READS_REFUSALS: Final = "openai"
+"""The translator of LangChain that makes a refusal a content block, where middleware look for it."""
+
 _FILTERED: Final = "stopped by the provider's content filter, so nothing of it was carried out."
 
 
@@ -51,6 +54,7 @@ def message_of(turn: Turn, request_id: str, payload: Mapping[str, Any], provider
         usage_metadata=counts,
         additional_kwargs={**more, "refusal": turn.text} if turn.refused else more,
         response_metadata={
+            **({"model_provider": _READS_REFUSALS} if turn.refused else {}),
             "finish_reason": turn.finish,
             "model": turn.model or payload["model"],
             "provider": provider,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.exceptions import ModelRefusalError
 from langgraph.errors import GraphBubbleUp
 
 from core.errors import GraphwrightError, MiddlewareFailed
@@ -108,8 +109,9 @@ class Member:
 
     def _told(self, doing: str, error: BaseException) -> str:
         kind = type(error).__name__
-        if type(error).__module__.startswith(_READY_MADE):
-            # Such as a limit that is reached: the text is made for the user.
+        ready_made = type(error).__module__.startswith(_READY_MADE)
+        if ready_made or isinstance(error, ModelRefusalError):
+            # Such as a limit that is reached: the text is made for the user, or said to them.
             return f"{self.name} ended the run: {mask_told(str(error))[:500]}"
         return f"The middleware {self.name} failed in {doing} ({kind})."
 

@@ -46,6 +46,10 @@ class Asks(AgentMiddleware):
             answer = interrupt("Shall I?")
             return {"messages": [HumanMessage(f"The user says {answer}.")]}
 
+    def after_model(self, state, runtime):
+        if "doubtful" in state["messages"][-1].text.lower():
+            interrupt("May I say that?")
+
 class Silent(AgentMiddleware):
     @hook_config(can_jump_to=["end"])
     def before_model(self, state, runtime):
@@ -181,11 +185,19 @@ async def test_a_middleware_of_the_chief_can_limit_its_tasks(
 async def test_a_cancel_in_a_turn_that_was_not_let_stand_tells_nothing_of_it(
     talk: Talk, scripted: ScriptedServer
 ) -> None:
-    scripted.on("ask around", delegating("unsure"), say("Never."))
+    scripted.on("ask around", delegating("find it"), say("Never."))
+    scripted.on("find it", say("A doubtful thing."))
     asked = await talk.chat("ask around", **CHIEF)
+    assert asked.last["ask_user"]["questions"][0]["question"] == "May I say that?", asked.last
     answer = await talk.client.post(f"/api/runs/{asked.run_id}/cancel")
     assert answer.status_code == 202
+    kept = await history(talk, asked.session_id)
+    assert list(results(kept).values()) == ["cancelled"]
+    whole = await talk.client.get(f"/api/runs/{asked.run_id}/events")
+    assert "cancelled" in whole.text
+    assert "doubtful" not in f"{asked.frames}{kept}{whole.text}".lower()
     scripted.on("go on", calls([("now", {})]), say("Gone on."))
     again = await talk.chat("go on", session_id=asked.session_id, **CHIEF)
     assert (again.last["type"], shown(again)) == ("done", "Gone on."), again.last
+    assert "doubtful" not in f"{again.frames}{scripted.requests[-1].body}".lower()
     assert [seen.refused for seen in scripted.requests if seen.refused] == []

@@ -12,7 +12,7 @@ from tests.scenarios.whole import card, history, results, shown, texts
 from tests.support import ready_extension
 from tests.support.app import Reply, Served
 from tests.support.scripted_server import ScriptedServer
-from tests.support.scripted_turns import call, calls, error, say
+from tests.support.scripted_turns import DONE, call, calls, error, frame, raw_frames, say
 
 pytestmark = pytest.mark.req("EXT-07")
 
@@ -61,6 +61,22 @@ async def test_a_model_that_keeps_failing_ends_the_run_under_its_own_error(stage
     assert reply.last["code"] == "provider_auth", reply.last
     assert len(stage.requests) == 2
     await stage.goes_on_as(reply, "retry_ends")
+
+
+async def test_a_refusal_of_the_model_ends_the_run_and_says_that_it_was_one(stage: Stage) -> None:
+    no = [frame({"role": "assistant"}), frame({"refusal": "I will not do that."})]
+    stage.scripted.on("refuse this", raw_frames([*no, frame(finish="stop"), DONE]))
+    reply = await stage.chat("refuse this", agent="refusing")
+    assert reply.last["code"] == "middleware_failed", reply.last
+    assert "refused to produce the requested output: I will not" in reply.last["message"]
+    assert "I will not do that." not in shown(reply)
+    await stage.goes_on_as(reply, "refusing")
+
+
+async def test_an_answer_that_is_no_refusal_passes(stage: Stage) -> None:
+    stage.scripted.on("allow this", say("With pleasure."))
+    reply = await stage.chat("allow this", agent="refusing")
+    assert (reply.last["type"], shown(reply)) == ("done", "With pleasure."), reply.last
 
 
 async def test_a_limit_of_model_calls_ends_each_run_with_an_answer(stage: Stage) -> None:
