@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -165,22 +166,33 @@ def _is_stopped(error: BaseException) -> bool:
 
 
 async def _wrapped_beside(plain: Callable[..., Any], request: Any, handler: Method) -> Any:
-    """Run a plain wrapper in a thread; what it wraps runs on the loop."""
+    """Run a plain wrapper in a thread; what it wraps runs on the loop.
+
+    The thread may outlive the run. What it asks for from then on does not happen, and it is told
+    by an exception that `except Exception` does not catch, so that it cannot ask for ever.
+    """
     loop = asyncio.get_running_loop()
     under_way: list[Any] = []
+    over = False
+
+    async def wrapped(inner: Any) -> Any:
+        if over:
+            raise asyncio.CancelledError
+        return await handler(inner)
 
     def call(inner: Any) -> Any:
-        future = asyncio.run_coroutine_threadsafe(_as_coroutine(handler, inner), loop)
+        if over or loop.is_closed():
+            raise asyncio.CancelledError
+        future = asyncio.run_coroutine_threadsafe(wrapped(inner), loop)
         under_way.append(future)
-        return future.result()
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise asyncio.CancelledError from None
 
     try:
         return await in_thread(functools.partial(plain, request, call))
-    except asyncio.CancelledError:
+    finally:
+        over = True
         for future in under_way:
             future.cancel()
-        raise
-
-
-async def _as_coroutine(handler: Method, request: Any) -> Any:
-    return await handler(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pytest
 from tests.scenarios.stage import Stage, house_of
 from tests.scenarios.whole import card, history, results, shown, texts
 from tests.support import odd_extension
-from tests.support.app import Reply, Served
+from tests.support.app import Reply, Served, frames_of
 from tests.support.scripted_server import ScriptedServer
 from tests.support.scripted_turns import call, say
 
@@ -130,6 +131,31 @@ async def test_whatever_a_wrapped_call_gives_is_one_result(
     [result] = [frame.data for frame in reply.frames if frame.type == "tool_result"]
     assert told in f"{result['content']} {result['error']}"
     await stage.goes_on_as(reply, "odd_results")
+
+
+@pytest.mark.req("EXEC-30")
+@pytest.mark.parametrize("word", ["late tool", "late model"])
+async def test_what_a_plain_wrapper_asks_for_after_a_cancel_does_not_happen(
+    stage: Stage, word: str
+) -> None:
+    stage.scripted.on("late tool", call("plain", {"text": "late"}), say("Never."))
+    module = sys.modules["extensions.odd.extension"]
+    for event in (module.REACHED, module.FREED, module.LEFT):
+        event.clear()
+    seen().clear()
+    fields = {"message": word, "agent": "late"}
+    async with stage.client.stream("POST", "/api/chat", data=fields) as response:
+        session_id = response.headers["x-session-id"]
+        assert await asyncio.to_thread(module.REACHED.wait, 10)
+        asked = len(stage.requests)
+        assert await stage.cancel(response.headers["x-run-id"]) == 202
+        frames = [frame async for frame in frames_of(response)]
+    assert frames[-1].data["status"] == "cancelled"
+    module.FREED.set()
+    assert await asyncio.to_thread(module.LEFT.wait, 10), "its thread goes round for ever"
+    again = await stage.chat("and now?", agent="late", session_id=session_id)
+    assert again.last["type"] == "done", again.last
+    assert (seen(), len(stage.requests)) == ([], asked + 1)
 
 
 @pytest.mark.req("EXEC-14")

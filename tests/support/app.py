@@ -222,6 +222,15 @@ def in_background(database_url: str, data_dir: Path, **settings: Any) -> Iterato
     finally:
         ends[0]()
         thread.join(60)
+        assert not thread.is_alive(), f"the product does not end: {_under_way(ready.result().loop)}"
+
+
+def _under_way(loop: asyncio.AbstractEventLoop) -> list[str]:
+    """Return what each task of a loop waits for."""
+    return [
+        f"{task.get_name()} at {[f'{one.f_code.co_qualname}:{one.f_lineno}' for one in task.get_stack()]}"
+        for task in asyncio.all_tasks(loop)
+    ]
 
 
 async def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import suppress
 from typing import NotRequired
 
 from langchain.agents.middleware import (
@@ -25,6 +27,7 @@ from langgraph.types import Command
 from extensions import define_tool
 
 SEEN: list[str] = []
+REACHED, FREED, LEFT = threading.Event(), threading.Event(), threading.Event()
 CALL = {"name": "careful", "args": {"text": "it"}, "id": "own_1", "type": "tool_call"}
 
 
@@ -45,6 +48,7 @@ def plain(text: str) -> str:
     Args:
         text: what.
     """
+    SEEN.append(f"did {text}")
     return f"did {text}"
 
 
@@ -156,6 +160,28 @@ class OddResults(AgentMiddleware):
         return await handler(request)
 
 
+class Late(AgentMiddleware):
+    """Goes on in its thread when the run is over, and does not take no for an answer."""
+
+    def wrap_tool_call(self, request, handler):
+        return self._late(request, handler, request.tool_call["args"]["text"] == "late")
+
+    def wrap_model_call(self, request, handler):
+        return self._late(request, handler, request.messages[-1].text == "late model")
+
+    def _late(self, request, handler, is_late):
+        if not is_late:
+            return handler(request)
+        REACHED.set()
+        try:
+            FREED.wait(20)
+            while True:
+                with suppress(Exception):
+                    return handler(request)
+        finally:
+            LEFT.set()
+
+
 class Counted(BaseChatModel):
     @property
     def _llm_type(self):
@@ -185,6 +211,7 @@ def setup(registry):
         "raises": Raises,
         "odd_results": OddResults,
         "consults": Consults,
+        "late": Late,
     }
     for name, make in made.items():
         registry.register_agent(name, name, name, [careful, plain])
