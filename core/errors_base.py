@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from core.text import clean
+
 
 class GraphwrightError(Exception):
     """Something went wrong."""
@@ -20,7 +22,9 @@ class GraphwrightError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        said: Any = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        # Messages quote what was given; a lone surrogate in it could not even be printed.
+        self.message: str = clean(said) if isinstance(said, str) else said
         self.details = details or {}
         self.retry_after = retry_after
         super().__init__(self.message)

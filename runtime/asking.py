@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from core.errors import Invalid
@@ -86,18 +86,27 @@ def _message(
     kinds = [kind.value for kind in RunKind]
     if given.get("kind", "batch") not in kinds:
         raise Invalid(f"kind must be one of {', '.join(kinds)}.")
-    files = tuple(given.get("files", ()))
-    if not all(isinstance(file, Upload) for file in files):
-        raise Invalid("files: a list of Upload(name, content) is expected.")
+    files: object = given.get("files", ())
+    if not isinstance(files, list | tuple) or not all(
+        map(_is_upload, cast("Sequence[object]", files))
+    ):
+        raise Invalid("files: a list of Upload(name, content) is expected: a text, and bytes.")
     plain = {name: given[name] for name in (*_TEXTS, "mode") if name in given}
     return ChatCommand(
         **plain,
-        files=files,
+        files=tuple(cast("Sequence[Upload]", files)),
         kind=RunKind(given.get("kind", RunKind.BATCH)),
         limits=limits_in(given.get("graph_config")),
         script=script,
         instead_of=instead_of,
     )
+
+
+def _is_upload(file: object) -> bool:
+    if not isinstance(file, Upload):
+        return False
+    name, content = cast("tuple[object, object]", (file.name, file.content))
+    return isinstance(name, str) and isinstance(content, bytes)
 
 
 def _answer(given: dict[str, Any]) -> ResumeCommand:

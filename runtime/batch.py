@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from core.errors import (
     BatchUnwritten,
@@ -32,7 +32,7 @@ from runtime.engine import patiently
 from runtime.execution import build_execution, let_in
 from runtime.naming import known_or_none, nearest
 from runtime.results import ExecutionResult, read_result
-from runtime.script import RuntimeEnvironment, current
+from runtime.script import RuntimeEnvironment, current, is_count
 
 REFUSED: Final = "refused"
 """Status of an item that was not let in; the next start tries it again."""
@@ -143,7 +143,7 @@ class _Batch:
     ) -> None:
         self._environment, self._opened = environment, environment.opened
         self._principal, self._options = principal, options
-        self._name = options.get("name", "")
+        self._name = options.get("name") or ""
         self._known: dict[str, RunRecord | None] = {}
         """The runs that items had when this start began, by request key; none: deleted."""
         self._done: dict[str, ExecutionResult] = {}
@@ -293,6 +293,15 @@ def _checked(options: BatchOptions) -> BatchOptions:
     for name in options:
         if name not in known:
             raise TypeError(f"execute_many has no option {name!r}. {nearest(name, known)}".rstrip())
+    for name in ("user_name", "agent", "model", "mode", "name"):
+        if not isinstance(options.get(name) or "", str):
+            raise Invalid(f"{name} must be a text.")
+    for name in ("retry_failed", "progress"):
+        if not isinstance(options.get(name, True), bool):
+            raise Invalid(f"{name} must be True or False.")
+    out = cast("object", options.get("out"))
+    if not isinstance(out, str | Path | None):
+        raise Invalid("out must be the path of a file.")
     # Says what is wrong with these before any item is looked at.
     command_of({"user_name": "?", "message": "?", "kind": options.get("kind"),
                 "graph_config": options.get("graph_config")})  # fmt: skip
@@ -300,7 +309,8 @@ def _checked(options: BatchOptions) -> BatchOptions:
 
 
 async def _whose(environment: RuntimeEnvironment, options: BatchOptions) -> Principal:
-    name = options.get("user_name", LOCAL_USER)
+    name: str | None = options.get("user_name")
+    name = LOCAL_USER if name is None else name
     return await environment.opened.identity.script_principal(name)
 
 
@@ -308,10 +318,10 @@ def _places(environment: RuntimeEnvironment, concurrency: int | None) -> int:
     allowed = environment.opened.concurrency
     if concurrency is None:
         return allowed
-    if not 1 <= concurrency <= allowed:
+    if not is_count(concurrency) or concurrency > allowed:
         raise Invalid(
-            f"concurrency={concurrency}, and this environment allows 1 to {allowed} runs at once. "
-            f"Enter RuntimeEnvironment(concurrency={max(concurrency, 1)}) for it."
+            f"concurrency={concurrency!r}, and this environment allows 1 to {allowed} runs at once. "
+            f"Enter RuntimeEnvironment(concurrency=…) with as many as you want."
         )
     return concurrency
 

@@ -185,7 +185,8 @@ class Execution:
 
     async def _left(self, environment: RuntimeEnvironment) -> None:
         """Let go of the run; one that is not at rest is cancelled first."""
-        if self._result is None:
+        # Leaving the environment has cancelled what was under way; a reader may let go later.
+        if self._result is None and environment.entered:
             # To the end, also where whoever waits is told a second time to leave.
             await asyncio.shield(environment.spawn(self._stop(environment)))
         environment.disown(self.run_id)

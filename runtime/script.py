@@ -17,7 +17,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from core.clock import Clock, SystemClock
 from core.errors import ConfigError, Fault, Unavailable, WrongUse
@@ -102,9 +102,10 @@ class RuntimeEnvironment:
             cure = "Leave it out; start runs with execute() from a timer of your system."
             where = "RuntimeEnvironment(scheduler=True)"
             raise ConfigError([Fault(where, "Schedules are not offered yet.", cure)])
-        if concurrency is not None and concurrency < 1:
-            where = f"RuntimeEnvironment(concurrency={concurrency})"
-            raise ConfigError([Fault(where, "Nothing could run.", "Give 1 or more.")])
+        if concurrency is not None and not is_count(concurrency):
+            where = f"RuntimeEnvironment(concurrency={concurrency!r})"
+            what = "This is no number of runs."
+            raise ConfigError([Fault(where, what, "Give a whole number, 1 or more.")])
         self._prewarm = prewarm
         self._recover = recover_interrupted
         self._settings = settings
@@ -165,6 +166,11 @@ class RuntimeEnvironment:
         if self._opened.loop is not asyncio.get_running_loop():
             raise WrongUse("The RuntimeEnvironment was entered in another event loop or thread.")
         return self._opened
+
+    @property
+    def entered(self) -> bool:
+        """Whether there is anything to work with."""
+        return self._opened is not None
 
     # What executions tell it ------------------------------------------------------------
 
@@ -274,9 +280,19 @@ def current() -> RuntimeEnvironment:
 # Helpers ----------------------------------------------------------------------------------
 
 
+def is_count(value: object) -> bool:
+    """Tell whether something is a whole number of runs, one or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def _loaded(given: Settings | Mapping[str, Any] | None) -> Loaded:
     if isinstance(given, Settings):
         return Loaded(given)
+    kind = cast("object", given)
+    if not isinstance(kind, Mapping | None):
+        what = f"settings is {type(kind).__name__}, neither Settings nor a mapping."
+        where = "RuntimeEnvironment(settings=…)"
+        raise ConfigError([Fault(where, what, 'Write settings={"data_dir": "…"}.')])
     fields = dict(given or {})
     unknown = [name for name in fields if name not in Settings.model_fields]
     if unknown:

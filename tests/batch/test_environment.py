@@ -62,6 +62,19 @@ def test_schedules_are_refused_because_there_are_none():
         RuntimeEnvironment(scheduler=True)
 
 
+@pytest.mark.parametrize("odd", ["many", True, 2.5])
+def test_a_concurrency_that_is_no_number_is_refused(odd: Any):
+    with pytest.raises(ConfigError, match=r"no number of runs.*whole number"):
+        RuntimeEnvironment(concurrency=odd)
+
+
+async def test_settings_that_are_none_are_refused():
+    wrong: Any = 7
+    with pytest.raises(ConfigError, match="settings is int, neither"):
+        async with RuntimeEnvironment(settings=wrong):
+            pass
+
+
 def test_no_concurrency_is_refused():
     with pytest.raises(ConfigError, match="1 or more"):
         RuntimeEnvironment(concurrency=0)

@@ -181,6 +181,18 @@ async def test_a_stream_that_is_closed_before_its_first_event_or_never_begun_lea
     assert states == [("cancelled",), ("cancelled",)]
 
 
+async def test_events_that_outlive_their_environment_can_still_be_closed(desk: Desk):
+    gate = Gate()
+    desk.scripted.on("long", hold(say("never heard"), gate, after=1))
+    async with desk.environment():
+        admitted = await admit(user_name="ann", message="long")
+        events = build_execution(admitted).events()
+        await anext(events)
+    await events.aclose()
+    gate.open()
+    assert (await desk.run(admitted.run_id)).status == "cancelled"
+
+
 async def test_an_admission_outlives_the_look_for_strays_until_it_is_used(desk: Desk):
     async with desk.environment() as environment:
         admitted = await admit(user_name="ann", message="later")

@@ -18,6 +18,7 @@ from tests.support.scripted_turns import Gate, call, error, hold, say
 
 pytestmark = pytest.mark.req("BATCH-01")
 
+MADE: Any = Upload
 WRITE = call("write_file", {"path": "/workspace/a.txt", "content": "one"})
 
 
@@ -93,6 +94,10 @@ async def test_a_disabled_user_runs_nothing(desk: Desk):
         ({"message": "hi", "mode": "half"}, Invalid, "mode must be"),
         ({"message": "hi", "kind": "other"}, Invalid, "chat, schedule, batch"),
         ({"message": "hi", "files": ["a.txt"]}, Invalid, "Upload"),
+        ({"message": "hi", "files": 7}, Invalid, "Upload"),
+        ({"message": "hi", "files": [MADE("a.txt", "text")]}, Invalid, "and bytes"),
+        ({"message": "hi", "files": [MADE(7, b"x")]}, Invalid, "a text"),
+        ({"message": "hi", "agent": "\ud800"}, NotFound, "There is no agent named \ufffd"),
         ({"message": "hi", "graph_config": {"recursion_limits": 3}}, Invalid, "recursion_limits"),
         ({"message": "hi", "graph_config": {"recursion_limit": 0}}, Invalid, "whole number"),
         ({"message": "hi", "graph_config": {"recursion_limit": True}}, Invalid, "whole number"),

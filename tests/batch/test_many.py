@@ -137,7 +137,14 @@ async def test_all_faults_are_told_together(desk: Desk):
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
-        ({"concurrency": 21}, Invalid, r"RuntimeEnvironment\(concurrency=21\)"),
+        ({"concurrency": 21}, Invalid, r"allows 1 to 20 .*RuntimeEnvironment\(concurrency="),
+        ({"concurrency": "x"}, Invalid, "concurrency='x'"),
+        ({"concurrency": True}, Invalid, "1 to 20"),
+        ({"user_name": 7}, Invalid, "user_name must be a text"),
+        ({"agent": ["x"]}, Invalid, "agent must be a text"),
+        ({"name": 7}, Invalid, "name must be a text"),
+        ({"out": 7}, Invalid, "out must be the path"),
+        ({"retry_failed": "no"}, Invalid, "retry_failed must be True or False"),
         ({"concurrency": 0}, Invalid, "1 to 20"),
         ({"graph_config": {"x": 1}}, Invalid, "not understood: x"),
         ({"user_name": ""}, Invalid, "user_name"),
