@@ -41,6 +41,16 @@ def test_a_sound_history_has_no_findings() -> None:
     assert findings(*sound()) == []
 
 
+def test_a_text_that_begins_like_another_is_another() -> None:
+    sent = [Sent(text, "s", f"run-{text}", [dict(one) for one in EVENTS]) for text in ("a1", "a10")]
+    said = [("user", "a1"), ("assistant", "echo a1"), ("user", "a10"), ("assistant", "echo a10")]
+    _, stored, _ = sound()
+    runs = {one.run_id: "success" for one in sent}
+    events = {one.run_id: EVENTS for one in sent}
+    stored = dataclasses.replace(stored, runs=runs, events=events, messages={"s": said})
+    assert findings(sent, stored, ["a1", "a10"]) == []
+
+
 def test_an_effect_that_never_happened_or_was_let_happen_again_is_no_finding() -> None:
     sent, stored, _ = sound()
     sent[0].approved_again = 1
