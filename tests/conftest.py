@@ -1,5 +1,7 @@
 """Fixtures for all tests. The code is in `tests/support/`."""
 
+import signal
+
 import pytest
 
 pytest_plugins = [
@@ -8,6 +10,10 @@ pytest_plugins = [
     "tests.support.postgres",
     "tests.support.scripted_fixture",
 ]
+
+# A shell starts what it leaves in the background with Ctrl-C ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
